@@ -1,0 +1,25 @@
+// Package playbook holds what has been learnt, as data, and the Finding that cites it.
+//
+// # Vocabulary
+//
+// A rule is one lesson: what is claimed, why it is so, what to do, and the evidence with its source and date. Each rule
+// is one YAML file under rules/, named after its id (rules/head-missing.yaml). A finding is a judgement about one
+// subject (a file, a tensor, a key of a configuration) that cites a rule; the command line prints findings, JSON carries
+// them, and `seatsmith playbook show ID` prints the rule behind one.
+//
+// # Order of calls
+//
+// Code that judges calls New(rule, subject, message, fix), collects the findings, and never returns them one by one:
+// one run reports every problem. Where a rule knows several severities (a head count of 0 is information without head
+// tensors and an error with them), Finding.As changes the severity of the one finding. Worst folds findings into the
+// verdict that decides the exit code.
+//
+// # What it refuses to know
+//
+// It knows nothing about checkpoints or engines: it cannot decide whether a rule is broken, only say what the rule is.
+// Rules are read-only here; a change of a claim is a change of a file under rules/, reviewed like code.
+//
+// # Concurrency
+//
+// The rules are parsed once, on first use, and never change afterwards: every function may be called from any goroutine.
+package playbook
