@@ -1,0 +1,305 @@
+package safetensors
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// named is the files that the index names and that may be opened: plain names of .safetensors files in the folder. The
+// others become Problems.
+func (s *Set) named() []string {
+	var good, escaping []string
+	for _, name := range s.Index.Files() {
+		switch {
+		case name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00"):
+			escaping = append(escaping, name)
+		case !strings.HasSuffix(name, ".safetensors") || strings.HasPrefix(name, "."):
+			n, list := s.promised(name)
+			s.Problems = append(s.Problems, Problem{
+				Rule: "shard-missing", Severity: SeverityError, File: filepath.Join(s.Dir, name),
+				Message: fmt.Sprintf("the index puts %s into this file (%s), but loaders look only at *.safetensors", n, list),
+				Fix:     "convert the file to safetensors and correct the index",
+			})
+		default:
+			good = append(good, name)
+		}
+	}
+	if len(escaping) > 0 {
+		tensors := 0
+		for _, name := range escaping {
+			tensors += len(s.promise[name])
+		}
+		s.Problems = append(s.Problems, Problem{
+			Rule: "path-escape", Severity: SeverityError, File: s.Index.Path,
+			Message: fmt.Sprintf("the index names %s outside its folder (%s): %s; not opened", count(len(escaping), "file"), count(tensors, "tensor"), namelist(escaping)),
+			Fix:     "an index may name only files beside it: do not trust this checkpoint, or correct the index",
+		})
+	}
+	return good
+}
+
+// promised spells how many tensors the index puts into a file, and the first of them.
+func (s *Set) promised(file string) (n, list string) {
+	names := slices.SortedFunc(slices.Values(s.promise[file]), naturally)
+	return count(len(names), "tensor"), namelist(names)
+}
+
+// judge compares the index, the open shards and the folder's other files. present is every *.safetensors of the folder,
+// wanted those that belong to it; broken says that there is an index which cannot be read.
+func (s *Set) judge(present, wanted []string, broken bool) {
+	if s.Index == nil {
+		s.withoutIndex(present, broken)
+	} else {
+		s.againstIndex()
+		s.leftovers(present)
+		s.numbering(wanted, "the index names", s.Index.Path)
+	}
+	s.unaligned()
+}
+
+// withoutIndex judges a folder whose files are all read.
+func (s *Set) withoutIndex(present []string, broken bool) {
+	if !broken && len(present) >= 2 {
+		s.Problems = append(s.Problems, Problem{
+			Rule: "index-missing", Severity: SeverityWarning, File: filepath.Join(s.Dir, IndexName),
+			Message: fmt.Sprintf("%d shards and no index: a missing shard would not be noticed", len(present)),
+			Fix:     "write an index from the shards' headers, or copy the source's",
+		})
+	}
+	s.numbering(present, "the folder holds", s.Dir)
+	holder := map[string]string{}
+	for _, f := range s.Files {
+		var names []string
+		other := ""
+		for _, t := range f.Tensors {
+			if first, ok := holder[t.Name]; ok {
+				names = append(names, t.Name)
+				other = first
+			} else {
+				holder[t.Name] = f.Name
+			}
+		}
+		if len(names) > 0 {
+			s.stale(f, names, fmt.Sprintf("%s of %s that %s holds too", plural(len(names), "copy", "copies"), count(len(names), "tensor"), other))
+		}
+	}
+}
+
+// againstIndex compares every open shard with the index, both ways.
+func (s *Set) againstIndex() {
+	open := map[string]*File{}
+	for _, f := range s.Files {
+		open[f.Name] = f
+	}
+	// owned says whether the file that the index names for a tensor may hold it: it is not open, or it does.
+	owned := func(tensor, file string) bool {
+		f, ok := open[file]
+		if !ok {
+			return true
+		}
+		_, held := f.Header.Lookup(tensor)
+		return held
+	}
+	lacking := map[string][]string{} // file -> tensors that the index puts there in vain
+	for _, f := range s.Files {
+		for _, name := range s.promise[f.Name] {
+			if _, held := f.Header.Lookup(name); !held {
+				lacking[f.Name] = append(lacking[f.Name], name)
+			}
+		}
+	}
+	whole := len(s.Files) == len(s.promise)
+	total, counted := int64(0), map[string]bool{}
+	for _, f := range s.Files {
+		if names := lacking[f.Name]; len(names) > 0 {
+			slices.SortFunc(names, naturally)
+			message := fmt.Sprintf("the index maps %s to %s, which does not hold %s: %s", count(len(names), "tensor"), f.Name, pronoun(names), namelist(names))
+			if other := s.holder(names[0]); other != "" {
+				message += fmt.Sprintf("; %s holds %s", other, quote(names[0]))
+			}
+			s.Problems = append(s.Problems, Problem{
+				Rule: "index-wrong", Severity: SeverityError, File: f.Path, Tensor: names[0], Message: message,
+				Fix: "write the index again from the shards' headers, or get the right shard",
+			})
+		}
+		var unlisted, stale []string
+		for _, t := range f.Tensors {
+			file, listed := s.Index.WeightMap[t.Name]
+			switch {
+			case !listed:
+				unlisted = append(unlisted, t.Name)
+			case file != f.Name && owned(t.Name, file):
+				stale = append(stale, t.Name)
+			}
+			if !counted[t.Name] {
+				counted[t.Name] = true
+				total += t.Bytes()
+			}
+		}
+		if len(unlisted) > 0 {
+			slices.SortFunc(unlisted, naturally)
+			s.Problems = append(s.Problems, Problem{
+				Rule: "index-unlisted", Severity: SeverityWarning, File: f.Path, Tensor: unlisted[0],
+				Message: fmt.Sprintf("the shard holds %s that the index does not list, which loaders read all the same: %s", count(len(unlisted), "tensor"), namelist(unlisted)),
+				Fix:     "write the index again from the shards' headers, or take the tensors out of the shard",
+			})
+		}
+		if len(stale) > 0 {
+			slices.SortFunc(stale, naturally)
+			owner := s.Index.WeightMap[stale[0]]
+			s.stale(f, stale, fmt.Sprintf("%s in %s, but the index gives %s to another shard (%s to %s)",
+				plural(len(stale), "stale copy", "stale copies"), f.Name, pronoun(stale), quote(stale[0]), owner))
+		}
+	}
+	if whole && s.Index.TotalSize >= 0 && s.Index.TotalSize != total && len(lacking) == 0 {
+		s.Problems = append(s.Problems, Problem{
+			Rule: "index-size", Severity: SeverityWarning, File: s.Index.Path,
+			Message: fmt.Sprintf("metadata.total_size says %d bytes, the tensors have %d", s.Index.TotalSize, total),
+			Fix:     "write the index again; loaders do not read the number, download tools do",
+		})
+	}
+}
+
+// stale reports copies of tensors that belong to another shard.
+func (s *Set) stale(f *File, names []string, message string) {
+	s.Problems = append(s.Problems, Problem{
+		Rule: "stale-copy", Severity: SeverityError, File: f.Path, Tensor: names[0],
+		Message: message + ": " + namelist(names) + "; loaders read every tensor of an opened shard and the last one wins",
+		Fix:     "write the shard again without them; an index cannot hide a tensor",
+	})
+}
+
+// holder is the name of an open file that holds a tensor, "" when none does.
+func (s *Set) holder(tensor string) string {
+	for _, f := range s.Files {
+		if _, ok := f.Header.Lookup(tensor); ok {
+			return f.Name
+		}
+	}
+	return ""
+}
+
+// leftovers lists the safetensors files that the index does not name.
+func (s *Set) leftovers(present []string) {
+	named := s.promise
+	var names []string
+	var total int64
+	for _, name := range present {
+		if _, ok := named[name]; ok {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(s.Dir, name))
+		switch {
+		case err != nil:
+			names = append(names, name+" (cannot be read)")
+		case !info.IsDir():
+			names = append(names, fmt.Sprintf("%s (%d bytes)", name, info.Size()))
+			total += info.Size()
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	s.Problems = append(s.Problems, Problem{
+		Rule: "shard-leftover", Severity: SeverityWarning, File: s.Index.Path,
+		Message: fmt.Sprintf("the index does not name %s, %d bytes in all, which loaders never read: %s", count(len(names), "file"), total, strings.Join(names, ", ")),
+		Fix:     "move the files away, or write an index that names them if their tensors belong to the model",
+	})
+}
+
+// numbering compares the numbers in shard names (model-00001-of-00005.safetensors) with the shards that there are.
+func (s *Set) numbering(names []string, where, subject string) {
+	type series struct {
+		prefix string
+		total  int
+	}
+	found := map[series]map[int]bool{}
+	var order []series
+	for _, name := range names {
+		if prefix, n, total, ok := shardNumber(name); ok {
+			k := series{prefix, total}
+			if found[k] == nil {
+				found[k] = map[int]bool{}
+				order = append(order, k)
+			}
+			found[k][n] = true
+		}
+	}
+	for _, k := range order {
+		have := 0
+		for n := range found[k] {
+			if 1 <= n && n <= k.total {
+				have++
+			}
+		}
+		if have == k.total && len(found[k]) == have {
+			continue
+		}
+		message := fmt.Sprintf("file names say %s (%s-…-of-%05d), %s %d", count(k.total, "shard"), k.prefix, k.total, where, len(found[k]))
+		for n := range k.total {
+			if !found[k][n+1] {
+				message += fmt.Sprintf("; the first missing is number %d", n+1)
+				break
+			}
+		}
+		s.Problems = append(s.Problems, Problem{
+			Rule: "shard-numbering", Severity: SeverityError, File: subject, Message: message,
+			Fix: "get the missing shards and the index that belongs to them",
+		})
+	}
+}
+
+// shardNumber reads prefix-N-of-TOTAL.safetensors.
+func shardNumber(name string) (prefix string, n, total int, ok bool) {
+	stem, isFile := strings.CutSuffix(name, ".safetensors")
+	rest, last, hasOf := cutLast(stem, "-of-")
+	prefix, number, hasNumber := cutLast(rest, "-")
+	if !isFile || !hasOf || !hasNumber || len(number) > 9 || len(last) > 9 ||
+		number == "" || last == "" || digits(number) != number || digits(last) != last {
+		return "", 0, 0, false
+	}
+	n, _ = strconv.Atoi(number)
+	total, _ = strconv.Atoi(last)
+	return prefix, n, total, true
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return "", "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// unaligned tells of files whose data cannot be looked at in place.
+func (s *Set) unaligned() {
+	for _, f := range s.Files {
+		n := f.Unaligned()
+		if n == 0 && f.DataStart%8 == 0 {
+			continue
+		}
+		s.Problems = append(s.Problems, Problem{
+			Rule: "data-unaligned", Severity: SeverityInfo, File: f.Path,
+			Message: fmt.Sprintf("unaligned: the data starts at byte %d (%d mod 8 = %d), %d of %s not aligned to the element size", f.DataStart, f.DataStart, f.DataStart%8, n, count(len(f.Tensors), "tensor")),
+			Fix:     "",
+		})
+	}
+}
+
+func pronoun(names []string) string {
+	if len(names) == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
