@@ -1,0 +1,79 @@
+package write
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"seatsmith/internal/playbook"
+)
+
+// nonfinite lists the tensors that cannot be coded, in the order of the plan.
+func (p *production) nonfinite() []playbook.Finding {
+	return p.findings(func(u *unit, w *work, s *scan) (playbook.Finding, bool) {
+		if s.bad < 0 {
+			return playbook.Finding{}, false
+		}
+		return playbook.New("source-nonfinite", w.item.Source,
+			fmt.Sprintf("holds %s at %s (in %s) and is to become %s", number(s.badValue), position(w.item.Shape, s.bad), w.ref.File.Path, w.item.Scheme),
+			"repair the tensor in the source, or keep it as it is with a name rule of the recipe"), true
+	})
+}
+
+// observations lists what is worth a word about tensors that were coded.
+func (p *production) observations() []playbook.Finding {
+	return p.findings(func(u *unit, w *work, s *scan) (playbook.Finding, bool) {
+		switch {
+		case !w.item.Scheme.Quantized():
+			return playbook.Finding{}, false
+		case s.amax == 0 && w.bytes > 0:
+			return playbook.New("zero-tensor", w.item.Source,
+				fmt.Sprintf("all %d values are zero; written with codes 0 under %s", w.bytes/bf16Size, w.item.Scheme),
+				"nothing, if the zeros are meant; otherwise look for the step that left the tensor unfilled"), true
+		case s.collapsed > 0:
+			return playbook.New("block-collapsed", w.item.Source,
+				fmt.Sprintf("%d of %d blocks collapsed to zero: the largest value of the group is %s times that of the flattest of them, and %d is the most that a block scale can span",
+					s.collapsed, w.bytes/(16*bf16Size), number(u.amax()/s.smallest), 28672),
+				"keep this tensor and its fused partners as they are with a name rule of the recipe, or repair the outlier"), true
+		}
+		return playbook.Finding{}, false
+	})
+}
+
+// findings asks about every member of every unit and answers in the order of the shard's items.
+func (p *production) findings(ask func(*unit, *work, *scan) (playbook.Finding, bool)) []playbook.Finding {
+	found := map[*work]playbook.Finding{}
+	for _, u := range p.units {
+		for i, w := range u.works {
+			if f, ok := ask(u, w, &u.scans[i]); ok {
+				found[w] = f
+			}
+		}
+	}
+	var list []playbook.Finding
+	for _, w := range p.sh.works {
+		if f, ok := found[w]; ok {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// position spells element i of a tensor as its indexes, [row, col] for a matrix.
+func position(shape []int64, i int64) string {
+	at := make([]string, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		at[d] = strconv.FormatInt(i%shape[d], 10)
+		i /= shape[d]
+	}
+	return "[" + strings.Join(at, ", ") + "]"
+}
+
+// number prints a value as a person writes it: NaN, +Inf, -Inf, 1e+06.
+func number(v float32) string {
+	if math.IsNaN(float64(v)) {
+		return "NaN"
+	}
+	return strconv.FormatFloat(float64(v), 'g', 6, 32)
+}

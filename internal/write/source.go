@@ -1,0 +1,97 @@
+package write
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"seatsmith/internal/model"
+	"seatsmith/internal/safetensors"
+)
+
+// identity is what tells a file from a later state of the same file without reading it.
+type identity struct {
+	Bytes   int64 `json:"bytes"`
+	MtimeNS int64 `json:"mtime_ns"`
+}
+
+// sources remembers the state of every source file when the run began.
+type sources struct {
+	ids map[*safetensors.File]identity
+}
+
+// snapshot looks at the files that c reads, links followed, and refuses those that are no longer what was opened.
+func snapshot(c *check) (*sources, error) {
+	s := &sources{ids: map[*safetensors.File]identity{}}
+	for _, sh := range c.shards {
+		for _, w := range sh.works {
+			f := w.ref.File
+			if _, ok := s.ids[f]; ok {
+				continue
+			}
+			id, err := identify(f.Path)
+			if err != nil {
+				return nil, fmt.Errorf("tensor %s: %w", w.item.Source, err)
+			}
+			if id.Bytes != f.Size {
+				return nil, fmt.Errorf("%w: %s had %d bytes when it was opened and has %d now (tensor %s was to be read from it): start again when it is at rest",
+					ErrSourceChanged, f.Path, f.Size, id.Bytes, w.item.Source)
+			}
+			s.ids[f] = id
+		}
+	}
+	for _, f := range c.companions {
+		if _, err := identify(f.Path); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// identify stats a regular file through links; a link without a target is named as such.
+func identify(path string) (identity, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		if target, lerr := os.Readlink(path); lerr == nil && errors.Is(err, fs.ErrNotExist) {
+			return identity{}, fmt.Errorf("%s is a dangling link to %s: fetch the file again", path, target)
+		}
+		return identity{}, fmt.Errorf("looking at a source file: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return identity{}, fmt.Errorf("%s is not a regular file", path)
+	}
+	return identity{Bytes: info.Size(), MtimeNS: info.ModTime().UnixNano()}, nil
+}
+
+// unchanged checks the files of a shard against the snapshot.
+func (s *sources) unchanged(sh *shard) error {
+	seen := map[*safetensors.File]bool{}
+	for _, w := range sh.works {
+		f := w.ref.File
+		if seen[f] {
+			continue
+		}
+		seen[f] = true
+		id, err := identify(f.Path)
+		if err != nil {
+			return fmt.Errorf("%w while tensor %s was read: %w", ErrSourceChanged, w.item.Source, err)
+		}
+		if id != s.ids[f] {
+			return fmt.Errorf("%w while it was read: %s (%d bytes, was %d; tensor %s is in it): start again when the file is at rest",
+				ErrSourceChanged, f.Path, id.Bytes, s.ids[f].Bytes, w.item.Source)
+		}
+	}
+	return nil
+}
+
+// of lists the identities of a shard's sources, by origin and file name.
+func (s *sources) of(sh *shard) map[string]identity {
+	ids := map[string]identity{}
+	for _, w := range sh.works {
+		ids[sourceKey(w.origin, w.ref.File)] = s.ids[w.ref.File]
+	}
+	return ids
+}
+
+func sourceKey(o model.Origin, f *safetensors.File) string { return string(o) + "/" + f.Name }
