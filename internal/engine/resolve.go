@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Bound is a quantization block as one server understands it: entries mapped to runtime names. The drafter uses the
+// same, already mapped block; only its packed mapping differs.
+type Bound struct {
+	Quantization *Quantization
+	server       *Server
+	ignore       entries
+	targets      entries
+	owner        []int // group of each target
+	packed       []Packed
+	moe          bool
+}
+
+// Bind maps the block's entries (apply_vllm_mapper). q is a compressed-tensors block, or nil for an unquantized
+// checkpoint.
+func (s *Server) Bind(q *Quantization) *Bound {
+	b := &Bound{Quantization: q, server: s, packed: packedWrapper}
+	if s.Arch.TextOnly {
+		b.packed = packedTextOnly
+	}
+	if q == nil {
+		return b
+	}
+	b.ignore = newEntries(s.mapper, q.Ignore, q.compiled)
+	var texts []string
+	for _, t := range q.targets {
+		texts, b.owner = append(texts, t.text), append(b.owner, t.group)
+	}
+	// _add_fused_moe_to_target_scheme_map: what is said of "Linear" also holds for a mixture's experts
+	linear := slices.Index(texts, "Linear")
+	if s.Arch.MoE && linear >= 0 && !slices.Contains(texts, "RoutedExperts") {
+		texts, b.owner = append(texts, "RoutedExperts"), append(b.owner, b.owner[linear])
+	}
+	b.targets = newEntries(s.mapper, texts, q.compiled)
+	return b
+}
+
+// State is the outcome of a resolution.
+type State uint8
+
+const (
+	Unquantized State = iota // the server builds a plain module
+	Quantized
+	Refused  // the server stops
+	Unjudged // a pattern cannot be run here, so nobody knows
+)
+
+// Resolution is what the block says about one linear.
+type Resolution struct {
+	State   State
+	Scheme  Scheme
+	Ignored bool     // Unquantized: an ignore entry covers it (false: no target matches)
+	By      string   // the entry, the target or the pattern that decided, as written
+	Group   string   // Quantized, Refused by a SchemeError: name of the group
+	Overlap []string // names of other groups whose targets match in the same step, so that only their order decides
+	Err     error    // Refused: *PartialError, *SchemeError or *ExpertsError
+}
+
+// ExpertsError is the refusal of experts whose projections resolve differently.
+type ExpertsError struct{ Runtime, Message string }
+
+func (e *ExpertsError) Error() string { return e.Runtime + ": " + e.Message }
+
+// Resolve asks the block about a linear, as CompressedTensorsConfig.get_quant_method does.
+func (b *Bound) Resolve(l *Linear) Resolution {
+	if b.Quantization == nil {
+		return Resolution{}
+	}
+	packed := b.packed
+	if l.Drafter {
+		packed = packedDrafter
+	}
+	if l.Routed() {
+		return b.experts(l, packed)
+	}
+	r := b.one(l.Runtime, l.Class, packed)
+	if l.Class == "ParallelLMHead" && r.State == Refused && valueError(r.Err) {
+		return Resolution{By: r.By, Group: r.Group} // get_quant_method catches ValueError for the lm_head
+	}
+	return r
+}
+
+// valueError: a scheme that is not found is a NotImplementedError, which nobody catches.
+func valueError(err error) bool {
+	var s *SchemeError
+	return !errors.As(err, &s)
+}
+
+func (b *Bound) one(name, class string, packed []Packed) Resolution {
+	a, by, err := ignored(name, &b.ignore, packed)
+	switch {
+	case err != nil:
+		return Resolution{State: Refused, Err: err}
+	case a == Unknown:
+		return Resolution{State: Unjudged, By: by}
+	case a == Yes:
+		return Resolution{Ignored: true, By: by}
+	}
+	m, found, unsure := findTarget(name, class, &b.targets, packed)
+	switch {
+	case unsure != "":
+		return Resolution{State: Unjudged, By: unsure}
+	case !found:
+		return Resolution{}
+	}
+	q := b.Quantization
+	g := &q.Groups[b.owner[m.target]]
+	r := Resolution{By: b.targets.list[m.target].written, Group: g.Name, Overlap: b.overlap(name, class, packed, m)}
+	if g.bad {
+		r.State, r.Err = Refused, &SchemeError{g.Name, "the group's arguments are refused"}
+		return r
+	}
+	if r.Scheme, err = q.recognise(g); err != nil {
+		r.State, r.Err = Refused, err
+		return r
+	}
+	r.State = Quantized
+	return r
+}
+
+func (b *Bound) overlap(name, class string, packed []Packed, m match) []string {
+	var out []string
+	own := b.owner[m.target]
+	for _, t := range allTargets(name, class, &b.targets, packed, m.step) {
+		g := b.owner[t]
+		if n := b.Quantization.Groups[g].Name; g != own && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// experts is CompressedTensorsMoEMethod.get_moe_method: only the names of expert 0 are asked, and an entry that names
+// the experts module itself does nothing.
+func (b *Bound) experts(l *Linear, packed []Packed) Resolution {
+	var first Resolution
+	for i, p := range []string{".0.down_proj", ".0.gate_proj", ".0.up_proj"} {
+		r := b.one(l.Runtime+p, l.Class, packed)
+		switch {
+		case r.State == Unjudged || r.State == Refused:
+			return r
+		case i == 0:
+			first = r
+		case r.State != first.State || r.Scheme != first.Scheme:
+			return Resolution{State: Refused, Err: &ExpertsError{l.Runtime, fmt.Sprintf("the projections of expert 0 resolve to different schemes (%s, %s)", first.Scheme, r.Scheme)}}
+		}
+	}
+	if first.State != Quantized {
+		return first
+	}
+	g := b.group(first.Group)
+	// the test for weight-only integers comes first and takes FP8 per channel without activations for one
+	if (g.Weights.Strategy == "channel" || g.Weights.Strategy == "group") && g.Input == nil && g.Weights.Dynamic == "false" && b.Quantization.format(g) != "pack-quantized" {
+		first.State, first.Err = Refused, &SchemeError{first.Group, "experts take weights without activations only as NVFP4 or pack-quantized"}
+	}
+	return first
+}
+
+func (b *Bound) group(name string) *Group {
+	for i := range b.Quantization.Groups {
+		if b.Quantization.Groups[i].Name == name {
+			return &b.Quantization.Groups[i]
+		}
+	}
+	return nil
+}
+
+// Covers says whether an ignore entry matches this very name (equality or pattern, no fusing): what servers without a
+// packed mapping for the drafter see.
+func (b *Bound) Covers(runtime string) Answer {
+	a, _ := b.ignore.matches(runtime)
+	return a
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Server is one version of the server, built for one config.json: the modules it would create, target and drafter.
+type Server struct {
+	Engine  Engine
+	Arch    *Arch
+	Drafter bool // the MTP head is built as a second model
+	Linears []Linear
+	Params  []Param
+
+	mapper  Mapper
+	modules map[string]position // runtime module | shard key
+	params  map[string]int      // runtime name
+	owners  map[string]bool     // runtime modules of params: never quantized
+	cached  map[string]bool     // runtime names of attention modules that take key/value cache scales
+}
+
+// position is a shard of a linear. Shard is -1 for a mixture's fused tensor.
+type position struct{ linear, shard int }
+
+// Build creates the modules of config.json's class. withDrafter also builds the MTP head, as speculative decoding does.
+// The error is what stops the server before it reads a tensor.
+func Build(e Engine, config []byte, withDrafter bool) (*Server, error) {
+	a, err := ReadArch(config)
+	if err != nil {
+		return nil, err
+	}
+	if a.TextOnly && !e.Has(TextOnlyClass) {
+		since, source := Since(TextOnlyClass)
+		return nil, fmt.Errorf("class %s is registered since vllm %s only (%s)", a.Class, since, source)
+	}
+	s := &Server{Engine: e, Arch: a, Drafter: withDrafter, mapper: newMapper(e, a.TextOnly)}
+	b := &builder{a: a}
+	if a.TextOnly {
+		b.language("model.", "model.")
+		b.lmHead("lm_head", LMHead)
+	} else {
+		b.vision("visual.", "model.visual.")
+		b.language("language_model.model.", "model.language_model.")
+		b.lmHead("language_model.lm_head", LMHead)
+	}
+	if withDrafter {
+		b.head()
+		b.lmHead("lm_head", LMHeadMTP)
+	}
+	s.Linears, s.Params = b.linears, b.params
+	s.index()
+	return s, nil
+}
+
+func (s *Server) index() {
+	s.modules, s.params = map[string]position{}, map[string]int{}
+	s.owners, s.cached = map[string]bool{}, map[string]bool{}
+	for i := range s.Linears {
+		l := &s.Linears[i]
+		if l.Place == LMHeadMTP {
+			continue // the same stored tensors as the target's
+		}
+		if strings.HasSuffix(l.Runtime, ".self_attn.qkv_proj") {
+			s.cached[strings.TrimSuffix(l.Runtime, "qkv_proj")+"attn"] = true
+		}
+		for k := range l.Shards {
+			name := l.Runtime
+			if l.Routed() {
+				name, _ = s.weight(l.Shards[k].Name)
+			}
+			s.modules[name+"|"+l.Shards[k].Key] = position{i, k}
+		}
+		if l.Routed() {
+			s.params[l.Runtime+".gate_up_proj"] = -1 - i
+			s.params[l.Runtime+".down_proj"] = -1 - i
+		}
+	}
+	for i, p := range s.Params {
+		name, _ := s.weight(p.Name)
+		s.params[name] = i
+		module, _ := cutLast(name)
+		s.owners[module] = true
+	}
+}
+
+// weight is the path of a stored name through the loaders: names of the head go to the drafter, which keeps "mtp." here
+// where the server says "model.".
+func (s *Server) weight(name string) (runtime, shard string) {
+	if strings.HasPrefix(name, "mtp.") {
+		return fuse(s.mapper.stacked, cacheScale(name))
+	}
+	return s.mapper.Weight(name)
+}
+
+// Fate is what becomes of a stored tensor.
+type Fate uint8
+
+const (
+	NoPlace    Fate = iota // no parameter takes it: the server stops (fact StrictNames), or skips it with one warning
+	InLinear               // a parameter of a linear, by its attribute
+	InExperts              // a mixture's tensor with all experts in it
+	InParam                // a tensor that is never quantized
+	CacheScale             // a key/value cache scale
+	Tolerated              // a name that the loader passes over by its ending
+	Skipped                // read by nobody, without a word
+)
+
+// Slot is the place of a stored tensor.
+type Slot struct {
+	Fate    Fate
+	Runtime string // the name it was looked for
+	Linear  int    // InLinear, InExperts: index in Server.Linears
+	Shard   int    // InLinear
+	Attr    string // InLinear: "weight_packed"; InExperts: "gate_up_proj", "down_proj"
+	Param   int    // InParam: index in Server.Params
+	Never   string // NoPlace: the module exists and is never quantized
+}
+
+// Place says what the server does with a stored tensor of this name. An attribute that the scheme of a linear does not
+// register still has its place here; Scheme.Tensors decides about attributes.
+func (s *Server) Place(name string) Slot {
+	head := strings.HasPrefix(name, "mtp.")
+	if head && !s.Drafter {
+		return Slot{Fate: Skipped, Runtime: name}
+	}
+	if strings.HasPrefix(name, "language_model.mtp.") {
+		return Slot{Fate: Skipped, Runtime: name} // the inner model skips "mtp.", the drafter asks for a name that starts so
+	}
+	runtime, shard := s.weight(name)
+	slot := Slot{Runtime: runtime}
+	if i, ok := s.params[runtime]; ok {
+		if i < 0 {
+			slot.Fate, slot.Linear = InExperts, -1-i
+			_, slot.Attr = cutLast(runtime)
+			return slot
+		}
+		slot.Fate, slot.Param = InParam, i
+		return slot
+	}
+	module, attr := cutLast(runtime)
+	if p, ok := s.modules[module+"|"+shard]; ok {
+		slot.Fate, slot.Linear, slot.Shard, slot.Attr = InLinear, p.linear, p.shard, attr
+		return slot
+	}
+	switch {
+	case strings.HasSuffix(runtime, "_scale") && s.cached[module]:
+		slot.Fate = CacheScale
+	case tolerated(runtime):
+		slot.Fate = Tolerated
+	case s.owners[module]:
+		slot.Never = module
+	}
+	return slot
+}
+
+// tolerated are the endings and parts that AutoWeightsLoader passes over (models/utils.py, base_config.py).
+func tolerated(runtime string) bool {
+	for _, end := range []string{".bias", ".q_scale", ".k_scale", ".v_scale", ".q_zero_point", ".k_zero_point", ".v_zero_point"} {
+		if strings.HasSuffix(runtime, end) {
+			return true
+		}
+	}
+	for _, part := range []string{"rotary_pos_emb.inv_freq", "rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached"} {
+		if strings.Contains(runtime, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func cutLast(name string) (module, attr string) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return "", name
+	}
+	return name[:i], name[i+1:]
+}
+
+// CheckpointName is the spelling on disk that fills a runtime module or shard, for messages; "" when there is none.
+func (s *Server) CheckpointName(runtime string) string {
+	for _, r := range s.mapper.prefix {
+		if strings.HasPrefix(runtime, r.to) {
+			return r.from + runtime[len(r.to):]
+		}
+	}
+	return runtime
+}

@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Default is the newest engine whose source was read: vLLM main at 017e9f4448 (2026-08-17), which v0.28.0 followed.
+const Default = "vllm@0.28"
+
+// Version is the two numbers of a release that decide its behaviour.
+type Version struct{ Major, Minor int }
+
+// Less orders versions.
+func (v Version) Less(o Version) bool {
+	return v.Major < o.Major || v.Major == o.Major && v.Minor < o.Minor
+}
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// Oldest and newest vLLM whose loader this package describes. Before 0.20 the drafter of an NVFP4 checkpoint was built
+// another way (vllm-project/vllm#38832); the source of what followed 0.28 has not been read.
+var (
+	oldestRead = Version{0, 20}
+	newestRead = Version{0, 28}
+)
+
+// Engine is a server and its version.
+type Engine struct {
+	Server  string // "vllm"
+	Version Version
+}
+
+// Parse reads "vllm@0.28", "vllm@0.28.1" or "vllm" (the default version).
+func Parse(spec string) (Engine, error) {
+	server, version, has := strings.Cut(spec, "@")
+	if server != "vllm" {
+		return Engine{}, fmt.Errorf("engine %q: only vllm is known; write vllm@0.28", spec)
+	}
+	if !has {
+		return Parse(Default)
+	}
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	if len(parts) < 2 || len(parts) > 3 {
+		return Engine{}, fmt.Errorf("engine %q: want vllm@MAJOR.MINOR", spec)
+	}
+	var n [3]int
+	for i, p := range parts {
+		v, err := strconv.ParseUint(p, 10, 16)
+		if err != nil {
+			return Engine{}, fmt.Errorf("engine %q: %q is not a number; want vllm@MAJOR.MINOR", spec, p)
+		}
+		n[i] = int(v)
+	}
+	return Engine{Server: server, Version: Version{n[0], n[1]}}, nil
+}
+
+func (e Engine) String() string { return e.Server + "@" + e.Version.String() }
+
+// Read says whether this version's rules were read from its source. A judgement for any other is at best a warning.
+func (e Engine) Read() bool {
+	return !e.Version.Less(oldestRead) && !newestRead.Less(e.Version)
+}
+
+// ReadRange is the versions for which Read is true, for messages.
+func ReadRange() string { return "vllm " + oldestRead.String() + " to " + newestRead.String() }
+
+// Fact is a behaviour of the server that not every version has.
+type Fact string
+
+const (
+	// StrictNames: a tensor without a place in the language model or the drafter stops the server. Before, it was
+	// skipped with one warning, and the module kept uninitialised memory.
+	StrictNames Fact = "strict-names"
+	// TextOnlyClass: Qwen3_5ForCausalLM and Qwen3_5MoeForCausalLM are registered.
+	TextOnlyClass Fact = "text-only-class"
+	// TextOnlyPrefix: the text-only class also takes names that start "model.language_model.".
+	TextOnlyPrefix Fact = "text-only-prefix"
+	// TextOnlyDrafter: the drafter is recognised for model_type qwen3_5_text and qwen3_5_moe_text.
+	TextOnlyDrafter Fact = "text-only-drafter"
+)
+
+type span struct {
+	since, until Version // until is exclusive; zero means open
+	source       string
+}
+
+// facts says since when each behaviour holds. A release is cut days before its date, so a change within about a week
+// before one may or may not be in it; the safer (later) release is written here.
+var facts = map[Fact]span{
+	StrictNames:     {since: Version{0, 25}, source: "vllm-project/vllm#47058 (2026-06-30), #48496 (2026-07-18)"},
+	TextOnlyClass:   {since: Version{0, 27}, source: "vllm-project/vllm#50210 (2026-07-29)"},
+	TextOnlyPrefix:  {since: Version{0, 28}, source: "vllm-project/vllm#50355 (2026-08-06)"},
+	TextOnlyDrafter: {since: Version{0, 28}, source: "vllm-project/vllm#50734 (2026-08-10)"},
+}
+
+// Has says whether the engine has the behaviour.
+func (e Engine) Has(f Fact) bool {
+	s, ok := facts[f]
+	if !ok || e.Version.Less(s.since) {
+		return false
+	}
+	return s.until == (Version{}) || e.Version.Less(s.until)
+}
+
+// Since is the first version with the behaviour and where that was read.
+func Since(f Fact) (version, source string) {
+	s := facts[f]
+	return s.since.String(), s.source
+}
