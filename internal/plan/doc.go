@@ -1,0 +1,34 @@
+// Package plan decides everything that will be done to a checkpoint, tensor by tensor, before a weight is read.
+//
+// # Vocabulary
+//
+// A Recipe is what the user asks: rules over roles or names, each with a scheme; the first rule that matches a weight
+// decides, and a weight that no rule matches stays as it is. An Item is one source tensor and what becomes of it. A
+// fused group is the Linears that the server builds as one module (q_proj, k_proj, v_proj are qkv_proj): they have one
+// scheme or none, and in NVFP4 one global scale, because the server uses one for all of them (R22, R30). A Shard is one
+// output file. A protected role is one that this version never quantizes, whatever a recipe says.
+//
+// # Order of calls
+//
+//	p, err := plan.Make(m, plan.Options{Recipe: "default"})
+//	if playbook.Worst(p.Findings) == playbook.Error { … } // refused, and why
+//	p.Text(os.Stderr, false)                              // for people
+//	id := p.Hash()                                        // an unfinished output is resumed only under the same plan
+//
+// # Decisions
+//
+// Make takes a weight's choice from the first matching rule, then judges whole fused groups: a role rule that meets
+// something the server cannot take (a width that is no multiple of 16, a partner that is absent or has another scheme)
+// keeps the whole group and says so; an explicit name rule is refused instead, because somebody asked for exactly that.
+// Everything is a function of headers, recipe and options: neither the order of tensors nor the place of the files
+// changes a byte of the plan.
+//
+// # What it refuses to know
+//
+// The values of weights, how a server matches names (the dialect renders and checks the configuration, the judge
+// simulates the server), and how bytes get to the disk. It reads one file at most: a recipe given by path.
+//
+// # Concurrency
+//
+// Make keeps no state and may be called from any goroutine; a Plan is not changed after Make returns.
+package plan

@@ -1,0 +1,241 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"seatsmith/internal/dialect"
+	"seatsmith/internal/model"
+	"seatsmith/internal/playbook"
+)
+
+// refuseSource finds what makes the whole source unfit.
+func refuseSource(src source) []playbook.Finding {
+	var out []playbook.Finding
+	switch {
+	case src.supported != nil:
+		out = append(out, playbook.New("family-unsupported", src.family, src.supported.Error(), "quantize a dense Qwen3.5, 3.6 or 3.8, or wait for the version that knows this family"))
+	case src.config == nil:
+		out = append(out, playbook.New("family-unsupported", src.family, "the checkpoint has no config.json that could be read", "copy config.json from the base"))
+	}
+	const fix = "start from the unquantized checkpoint; quantizing twice adds the errors of both"
+	if src.config != nil && len(src.config.Quantization) > 0 && string(bytes.TrimSpace(src.config.Quantization)) != "null" {
+		out = append(out, playbook.New("already-quantized", "config.json", "quantization_config says that the checkpoint is quantized already", fix))
+	}
+	for _, f := range src.files {
+		if f.Name == "hf_quant_config.json" {
+			out = append(out, playbook.New("already-quantized", f.Name, "the file says that the checkpoint is quantized already", fix))
+		}
+	}
+	var spelled []string
+	for i := range src.tensors {
+		if t := &src.tensors[i]; t.Base != t.Name {
+			spelled = append(spelled, t.Name)
+		}
+	}
+	if len(spelled) > 0 {
+		slices.SortFunc(spelled, naturalCompare)
+		out = append(out, playbook.New("already-quantized", spelled[0], fmt.Sprintf("%d tensors are spelled as parts of quantized weights: %s", len(spelled), listed(spelled, 3)), fix))
+	}
+	return out
+}
+
+// fill turns choices into items and counts them; the result is each item's bytes on disk. Each tensor becomes exactly
+// one item.
+func (p *Plan) fill(tensors []model.Tensor, choices []choice, units []*unit, d dialect.Dialect, o Options, notes *notes) ([]int64, error) {
+	group := make([]string, len(tensors))
+	for _, u := range units {
+		if len(u.members) < 2 || (o.Groups == "llm-compressor" && !sharedByPeer(u.fused)) {
+			continue
+		}
+		for _, i := range u.members {
+			if choices[i].scheme.NVFP4() {
+				group[i] = u.fused
+			}
+		}
+	}
+	names := make(map[string]string, len(tensors))
+	sizes := make([]int64, len(tensors))
+	for i := range tensors {
+		t := &tensors[i]
+		item := Item{
+			Source: t.Name, Origin: t.Origin, Role: t.Role, Layer: t.Layer, Dtype: t.Dtype(), Shape: append([]int64{}, t.Shape()...),
+			Scheme: choices[i].scheme, Group: group[i], Reason: choices[i].reason,
+		}
+		size := t.Bytes()
+		if item.Scheme.Quantized() {
+			outputs, err := d.Spell(t.Name, item.Scheme, o.Math, item.Shape)
+			if err != nil {
+				notes.at(t.Module, playbook.New("scheme-unservable", "", err.Error(), "keep it with a rule of scheme bf16"))
+			}
+			item.Outputs = outputs
+			size = 0
+			for _, out := range outputs {
+				size += outputBytes(out)
+			}
+		} else {
+			item.Outputs = []dialect.Output{{Name: t.Name, Part: dialect.PartKept, Dtype: item.Dtype, Shape: item.Shape}}
+		}
+		for _, out := range item.Outputs {
+			if other, taken := names[out.Name]; taken {
+				return nil, fmt.Errorf("planning: %s and %s would both write %s; the source holds a leftover, remove it", other, t.Name, out.Name)
+			}
+			names[out.Name] = t.Name
+		}
+		p.Items = append(p.Items, item)
+		sizes[i] = size
+		p.BytesIn += t.Bytes()
+		p.BytesOut += size
+		tally := p.Schemes[item.Scheme]
+		tally.Tensors++
+		tally.BytesIn += t.Bytes()
+		tally.BytesOut += size
+		p.Schemes[item.Scheme] = tally
+	}
+	return sizes, nil
+}
+
+// sharedByPeer says whether llm-compressor shares a global scale in this group (observers/helpers.py FUSED_LAYER_NAMES,
+// 0.13.0+37): q/k/v and gate/up, but not in_proj_qkv and in_proj_z, which vLLM fuses too.
+func sharedByPeer(fused string) bool {
+	l := leaf(fused)
+	return l == "qkv_proj" || l == "gate_up_proj"
+}
+
+// outputBytes is the size of a quantized output; its dtypes are the dialect's, whose sizes are whole bytes.
+func outputBytes(o dialect.Output) int64 {
+	bits, _ := o.Dtype.Bits()
+	return elements(o.Shape) * bits / 8
+}
+
+func elements(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// remark adds what the user should know about a plan that can be carried out.
+func (p *Plan) remark(src source, tensors []model.Tensor, o Options, notes *notes) {
+	quantized := 0
+	for i := range p.Items {
+		item := &p.Items[i]
+		if item.Scheme.Quantized() {
+			quantized++
+		}
+		if src.config.AttnOutputGate && item.Role == model.RoleAttention && item.Scheme.NVFP4() && leaf(tensors[i].Module) == "q_proj" {
+			notes.at(tensors[i].Module, playbook.New("gated-q-fp4", "", "attn_output_gate is set: half of this matrix is a sigmoid gate, which FP4 noise hurts most",
+				"use the default recipe, which keeps attention in FP8"))
+		}
+	}
+	if quantized == 0 && playbook.Worst(notes.done()) == playbook.Error {
+		return // it is said already why
+	}
+	if quantized == 0 {
+		notes.add(playbook.New("nothing-quantized", "recipe "+p.Recipe.Name, fmt.Sprintf("none of the %d tensors would be quantized", len(p.Items)), "look at the reasons in the plan, then correct the recipe"))
+		return
+	}
+	if o.Groups == "llm-compressor" {
+		notes.add(playbook.New("groups-foreign", "groups llm-compressor", "in_proj_qkv and in_proj_z get global scales of their own, though the server applies one to both: the result is for byte comparisons only", "use --groups server for a checkpoint that will be served"))
+	}
+	if n := p.Schemes[dialect.NVFP4W4A16].Tensors; n > 0 {
+		notes.add(playbook.New("scheme-gpus", string(dialect.NVFP4W4A16), fmt.Sprintf("%d weights run weight-only, through Marlin, on NVIDIA GPUs from sm_75 (sm_100 and sm_120 included); not on CPUs, ROCm or XPU. "+
+			"nvfp4-w4a4 would use FP4 arithmetic from sm_100 on, and needs activation statistics for an input_global_scale per module, which this version does not collect", n), ""))
+	}
+	if n := p.Schemes[dialect.FP8Channel].Tensors; n > 0 {
+		notes.add(playbook.New("scheme-gpus", string(dialect.FP8Channel), fmt.Sprintf("%d weights run on FP8 arithmetic from sm_89 on; NVIDIA GPUs from sm_75 widen them to BF16 activations", n), ""))
+	}
+}
+
+// configure renders the final config.json: the body's, with quantization_config as its last key, indented by two.
+func (p *Plan) configure(raw []byte, tensors []model.Tensor, d dialect.Dialect, notes *notes) error {
+	var modules []dialect.Module
+	for i := range tensors {
+		if t := &tensors[i]; t.Linear {
+			modules = append(modules, dialect.Module{Name: t.Module, Fused: t.Fused, Scheme: p.Items[i].Scheme, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision})
+		}
+	}
+	config, err := d.Config(modules)
+	if err != nil {
+		notes.add(playbook.New("scheme-unservable", "config.json", err.Error(), "correct the recipe"))
+		return nil
+	}
+	if !gjson.ValidBytes(raw) || !gjson.ParseBytes(raw).IsObject() {
+		return fmt.Errorf("planning: config.json is not a JSON object")
+	}
+	raw, err = sjson.DeleteBytes(slices.Clone(raw), "quantization_config") // null in some exports
+	if err != nil {
+		return fmt.Errorf("planning: config.json: %w", err)
+	}
+	raw, err = sjson.SetRawBytes(raw, "quantization_config", config)
+	if err != nil {
+		return fmt.Errorf("planning: config.json: %w", err)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
+		return fmt.Errorf("planning: config.json: %w", err)
+	}
+	out.WriteByte('\n')
+	p.Config = out.Bytes()
+	return nil
+}
+
+// written is the files that the writer makes by itself, and that therefore are not copied.
+var written = []string{"config.json", "model.safetensors.index.json", model.ProvenanceFile}
+
+func companions(files []model.CompanionFile) []File {
+	out := []File{}
+	for _, f := range files {
+		if !slices.Contains(written, f.Name) {
+			out = append(out, File{f.Name, f.Origin})
+		}
+	}
+	slices.SortFunc(out, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(out, func(a, b File) bool { return a.Name == b.Name })
+}
+
+// shard cuts the items, of these sizes on disk, into files in natural name order. A group is never split; a shard is
+// larger than most only when one group or tensor alone is.
+func shard(items []Item, sizes []int64, most int64) []Shard {
+	members := map[string][]int{}
+	for i := range items {
+		if g := items[i].Group; g != "" {
+			members[g] = append(members[g], i)
+		}
+	}
+	out := []Shard{}
+	var current Shard
+	for i := range items {
+		unit := []int{i}
+		if g := items[i].Group; g != "" {
+			if unit = members[g]; unit[0] != i {
+				continue
+			}
+		}
+		var n int64
+		for _, k := range unit {
+			n += sizes[k]
+		}
+		if len(current.Items) > 0 && n > most-current.Bytes {
+			out = append(out, current)
+			current = Shard{}
+		}
+		current.Items = append(current.Items, unit...)
+		current.Bytes += n
+	}
+	if len(current.Items) > 0 {
+		out = append(out, current)
+	}
+	for i := range out {
+		slices.Sort(out[i].Items)
+		out[i].File = fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(out))
+	}
+	return out
+}

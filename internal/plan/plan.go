@@ -1,0 +1,202 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"seatsmith/internal/dialect"
+	"seatsmith/internal/model"
+	"seatsmith/internal/numeric"
+	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
+)
+
+// Options is what the user asks for.
+type Options struct {
+	Version   string // of this program; it is part of the plan, since another version may write other bytes
+	Recipe    string // a name of Recipes() or the path of a YAML file; "" is "default"
+	Dialect   string // "" is "compressed-tensors"
+	Math      numeric.Math
+	Search    string // "" is "max"
+	Groups    string // "server" (default) or "llm-compressor"
+	ShardSize int64  // bytes; 0 is 5e9
+}
+
+// Plan is everything that will be done, tensor by tensor. It is a pure function of headers and options.
+// A plan that was refused before its tensors were judged has no items; it never has a Config.
+type Plan struct {
+	Schema       int                      `json:"schema"` // 1
+	Version      string                   `json:"version"`
+	Source       string                   `json:"source"` // fingerprint of the view, not a path
+	Family       string                   `json:"family"`
+	Architecture string                   `json:"architecture"`
+	Recipe       Recipe                   `json:"recipe"`
+	Dialect      string                   `json:"dialect"`
+	Math         string                   `json:"math"`
+	Search       string                   `json:"search"`
+	Groups       string                   `json:"groups"`
+	Items        []Item                   `json:"items"` // natural name order
+	Shards       []Shard                  `json:"shards"`
+	Config       json.RawMessage          `json:"config"` // the final config.json, byte for byte
+	Files        []File                   `json:"files"`  // companions copied as they are
+	BytesIn      int64                    `json:"bytes_in"`
+	BytesOut     int64                    `json:"bytes_out"`
+	Schemes      map[dialect.Scheme]Tally `json:"schemes"`
+	Findings     []playbook.Finding       `json:"findings"`
+}
+
+// Tally counts the items of a scheme; BytesIn and BytesOut are tensor bytes before and after.
+type Tally struct {
+	Tensors  int   `json:"tensors"`
+	BytesIn  int64 `json:"bytes_in"`
+	BytesOut int64 `json:"bytes_out"`
+}
+
+// Item is one source tensor and what it becomes.
+type Item struct {
+	Source  string            `json:"source"` // name in the view
+	Origin  model.Origin      `json:"origin"`
+	Role    model.Role        `json:"role"`
+	Layer   int               `json:"layer"`
+	Dtype   safetensors.Dtype `json:"dtype"`
+	Shape   []int64           `json:"shape"`
+	Scheme  dialect.Scheme    `json:"scheme"`
+	Group   string            `json:"group,omitempty"` // NVFP4 tensors with the same group share one global scale
+	Reason  string            `json:"reason"`          // which rule decided, or why it is kept
+	Outputs []dialect.Output  `json:"outputs"`
+}
+
+// Shard is one output file. Items are indexes into Plan.Items; all members of a group are in one shard.
+type Shard struct {
+	File  string `json:"file"`
+	Items []int  `json:"items"`
+	Bytes int64  `json:"bytes"` // tensor bytes
+}
+
+// File is a companion file to copy.
+type File struct {
+	Name   string       `json:"name"`
+	Origin model.Origin `json:"origin"`
+}
+
+// source is what a plan is made of: a model, reduced to values.
+type source struct {
+	fingerprint string
+	family      string
+	config      *model.Config
+	configJSON  []byte
+	supported   error
+	tensors     []model.Tensor
+	expected    []model.Expected
+	files       []model.CompanionFile
+	findings    []playbook.Finding
+}
+
+// Make decides everything. A refusal is a finding of severity error in the plan; err is for a bad option or recipe, or a
+// model that contradicts itself.
+func Make(m *model.Model, o Options) (*Plan, error) {
+	return decide(source{
+		fingerprint: m.Fingerprint(), family: m.Family, config: m.Config, configJSON: m.ConfigJSON(), supported: m.Supported(),
+		tensors: m.Tensors, expected: m.Expected, files: m.Files, findings: m.Findings,
+	}, o)
+}
+
+// decide is Make without the model's methods.
+func decide(src source, o Options) (*Plan, error) {
+	o, recipe, d, err := o.resolve()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{
+		Schema: 1, Version: o.Version, Source: src.fingerprint, Family: src.family, Recipe: recipe,
+		Dialect: d.Name(), Math: o.Math.String(), Search: o.Search, Groups: o.Groups,
+		Items: []Item{}, Shards: []Shard{}, Files: []File{}, Schemes: map[dialect.Scheme]Tally{}, Findings: []playbook.Finding{},
+	}
+	if src.config != nil {
+		p.Architecture = src.config.Architecture
+	}
+	notes := newNotes()
+	notes.carry(src.findings)
+	notes.carry(refuseSource(src))
+	if playbook.Worst(notes.done()) == playbook.Error {
+		p.Findings = notes.done()
+		return p, nil
+	}
+
+	tensors := slices.Clone(src.tensors)
+	slices.SortFunc(tensors, func(a, b model.Tensor) int { return naturalCompare(a.Name, b.Name) })
+	for i := 1; i < len(tensors); i++ {
+		if tensors[i].Name == tensors[i-1].Name {
+			return nil, fmt.Errorf("planning: tensor %s is in the view twice", tensors[i].Name)
+		}
+	}
+	choices := choose(tensors, recipe, d, notes)
+	units := gather(tensors, src.expected)
+	for _, u := range units {
+		u.judge(tensors, choices, notes)
+	}
+	sizes, err := p.fill(tensors, choices, units, d, o, notes)
+	if err != nil {
+		return nil, err
+	}
+	p.remark(src, tensors, o, notes)
+	p.Findings = notes.done()
+	if playbook.Worst(p.Findings) == playbook.Error {
+		return p, nil
+	}
+	p.Shards = shard(p.Items, sizes, o.ShardSize)
+	p.Files = companions(src.files)
+	if err := p.configure(src.configJSON, tensors, d, notes); err != nil {
+		return nil, err
+	}
+	p.Findings = notes.done()
+	return p, nil
+}
+
+// resolve fills in defaults and reads the recipe; every error names the option.
+func (o Options) resolve() (Options, Recipe, dialect.Dialect, error) {
+	if o.Dialect == "" {
+		o.Dialect = "compressed-tensors"
+	}
+	if o.Search == "" {
+		o.Search = "max"
+	}
+	if o.Groups == "" {
+		o.Groups = "server"
+	}
+	if o.ShardSize == 0 {
+		o.ShardSize = 5e9
+	}
+	fail := func(err error) (Options, Recipe, dialect.Dialect, error) { return o, Recipe{}, nil, err }
+	if _, err := numeric.ParseMath(o.Math.String()); err != nil {
+		return fail(fmt.Errorf("math: %w", err))
+	}
+	switch {
+	case o.Search != "max":
+		return fail(fmt.Errorf("search %q is not in this version; use max", o.Search))
+	case o.Groups != "server" && o.Groups != "llm-compressor":
+		return fail(fmt.Errorf("groups %q are not known; use server, or llm-compressor for a comparison", o.Groups))
+	case o.ShardSize < 0:
+		return fail(fmt.Errorf("shard size %d is negative", o.ShardSize))
+	}
+	d, err := dialect.Parse(o.Dialect)
+	if err != nil {
+		return fail(err)
+	}
+	recipe, err := LoadRecipe(o.Recipe)
+	if err != nil {
+		return fail(err)
+	}
+	return o, recipe, d, nil
+}
+
+func naturalCompare(a, b string) int {
+	switch {
+	case a == b:
+		return 0
+	case safetensors.NaturalLess(a, b):
+		return -1
+	}
+	return 1
+}
