@@ -20,6 +20,11 @@ const maxRank = 64
 // without its comma, rounded down. It bounds how many entries a header can hold.
 const minEntry = 48
 
+// HeaderMemory bounds the memory that reading a header may allocate: this many bytes for each byte of the file that it
+// takes, and 64 KiB. The worst case found is metadata of nothing but the shortest pairs (12); real headers take
+// about 2.
+const HeaderMemory = 16
+
 // Tensor is one entry of a header. Begin and End are byte offsets from the start of the data.
 type Tensor struct {
 	Name       string
@@ -69,7 +74,8 @@ func (h *Header) Lookup(name string) (Tensor, bool) {
 // upstream's loader allows (huggingface/safetensors 0.8.0-dev, tensor.rs, Metadata::validate). Stricter than upstream,
 // as its own text of the format asks: the header begins with "{", and no key appears twice.
 //
-// A length is not believed before the file is known to be that long: memory stays below HeaderMemory, whatever the file says.
+// A length is not believed before the file is known to be that long, and all that is allocated on the way, garbage
+// included, stays below HeaderMemory times the file's size and 64 KiB, whatever the file says.
 //
 // When the only fault is that the file ends too early (rule file-truncated, header whole), the header is returned
 // together with the error, so that a person can be shown what should be there.
@@ -161,8 +167,26 @@ func unreadable(path string, err error) *Problem {
 	}
 }
 
-// entryFault is a fault of one tensor's entry that leaves the syntax whole, so that reading goes on and counts them.
-type entryFault struct{ rule, tensor, message string }
+// faults counts the tensors with a fault that leaves the syntax whole, so that reading goes on. Only faults of the rule
+// that was broken first are counted, and only the names that a message shows are kept.
+type faults struct {
+	rule, message string // of the first
+	names         []string
+	n             int
+}
+
+func (f *faults) add(rule, tensor, message string) {
+	if f.n == 0 {
+		f.rule, f.message = rule, message
+	}
+	if rule != f.rule {
+		return
+	}
+	f.n++
+	if len(f.names) < maxNamed {
+		f.names = append(f.names, tensor)
+	}
+}
 
 // parse fills Metadata, Tensors (in the header's order) and index from the header's text.
 func (h *Header) parse(text, path string) *Problem {
@@ -196,27 +220,19 @@ func (h *Header) parse(text, path string) *Problem {
 		}
 		return problem
 	}
-	if len(p.faults) > 0 {
-		return faultProblem(path, p.faults)
+	if p.faults.n > 0 {
+		return p.faults.problem(path)
 	}
 	return nil
 }
 
-// faultProblem makes one Problem of the faults of the first fault's rule.
-func faultProblem(path string, faults []entryFault) *Problem {
-	first := faults[0]
-	var names []string
-	for _, f := range faults {
-		if f.rule == first.rule {
-			names = append(names, f.tensor)
-		}
-	}
-	message := first.message
-	if len(names) > 1 {
-		message += fmt.Sprintf("; %d tensors are at fault: %s", len(names), namelist(names))
+func (f *faults) problem(path string) *Problem {
+	message := f.message
+	if f.n > 1 {
+		message += fmt.Sprintf("; %d tensors are at fault: %s", f.n, namelist(f.names, f.n))
 	}
 	return &Problem{
-		Rule: first.rule, Severity: SeverityError, File: path, Tensor: first.tensor, Message: message, Fix: writeAgain,
+		Rule: f.rule, Severity: SeverityError, File: path, Tensor: f.names[0], Message: message, Fix: writeAgain,
 	}
 }
 
@@ -230,8 +246,9 @@ type headerParser struct {
 	header      *Header
 	current     string // the tensor whose entry is being read, for messages
 	hasMetadata bool
-	shapes      []int64 // arena that the shapes are cut from
-	faults      []entryFault
+	shapes      []int64        // arena that the shapes are cut from
+	dims        [maxRank]int64 // the shape that is being read
+	faults      faults
 }
 
 func (p *headerParser) run() error {
@@ -338,14 +355,14 @@ func (p *headerParser) entry(name string) (Tensor, error) {
 	if rank, ok := dtypeRank[t.Dtype]; ok {
 		t.Dtype = dtypes[rank].name // the constant, so that nothing keeps the header's text alive for it
 	} else {
-		p.faults = append(p.faults, entryFault{"header-syntax", name, fmt.Sprintf("the type %s is not one of the format", quote(string(t.Dtype)))})
+		p.faults.add("header-syntax", name, fmt.Sprintf("the type %s is not one of the format", quote(string(t.Dtype))))
 		return t, nil
 	}
 	if fault == "" {
 		fault = sizeFault(t)
 	}
 	if fault != "" {
-		p.faults = append(p.faults, entryFault{"tensor-size", name, fault})
+		p.faults.add("tensor-size", name, fault)
 	}
 	return t, nil
 }
@@ -359,7 +376,6 @@ func first(a, b string) string {
 
 // shape takes the dimensions; why says which number is impossible.
 func (p *headerParser) shape() (shape []int64, why string, err error) {
-	var dims [maxRank]int64
 	rank := 0
 	err = p.array(func() error {
 		n, err := p.integer()
@@ -368,12 +384,12 @@ func (p *headerParser) shape() (shape []int64, why string, err error) {
 			return err
 		case rank == maxRank:
 			return p.errorf("a shape of more than %d dimensions", maxRank)
-		case n.negative:
-			why = first(why, fmt.Sprintf("dimension %d of the shape is negative", rank))
-		case n.huge:
-			why = first(why, fmt.Sprintf("dimension %d of the shape overflows 63 bits", rank))
+		case n.negative && why == "":
+			why = fmt.Sprintf("dimension %d of the shape is negative", rank)
+		case n.huge && why == "":
+			why = fmt.Sprintf("dimension %d of the shape overflows 63 bits", rank)
 		}
-		dims[rank] = n.v
+		p.dims[rank] = n.v
 		rank++
 		return nil
 	})
@@ -384,7 +400,7 @@ func (p *headerParser) shape() (shape []int64, why string, err error) {
 		p.shapes = make([]int64, 0, max(rank, min(1024, len(p.s)/32)))
 	}
 	start := len(p.shapes)
-	p.shapes = append(p.shapes, dims[:rank]...)
+	p.shapes = append(p.shapes, p.dims[:rank]...)
 	return p.shapes[start:len(p.shapes):len(p.shapes)], why, nil
 }
 
@@ -398,10 +414,10 @@ func (p *headerParser) offsets() (begin, end int64, why string, err error) {
 			return err
 		}
 		switch {
-		case m.negative:
-			why = first(why, fmt.Sprintf("data_offsets[%d] is negative", n))
-		case m.huge:
-			why = first(why, fmt.Sprintf("data_offsets[%d] overflows 63 bits", n))
+		case m.negative && why == "":
+			why = fmt.Sprintf("data_offsets[%d] is negative", n)
+		case m.huge && why == "":
+			why = fmt.Sprintf("data_offsets[%d] overflows 63 bits", n)
 		case n < len(v):
 			v[n] = m.v
 		}
@@ -437,8 +453,8 @@ func byteSize(d Dtype, shape []int64) (size int64, why string) {
 	if !ok {
 		return 0, fmt.Sprintf("the type %s is not one of the format", quote(string(d)))
 	}
-	n := uint64(1)
-	for _, dim := range append(shape[:len(shape):len(shape)], width) {
+	n := uint64(width)
+	for _, dim := range shape {
 		if dim < 0 {
 			return 0, fmt.Sprintf("the shape %d has a negative dimension", shape)
 		}

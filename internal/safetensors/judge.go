@@ -35,7 +35,7 @@ func (s *Set) named() []string {
 		}
 		s.Problems = append(s.Problems, Problem{
 			Rule: "path-escape", Severity: SeverityError, File: s.Index.Path,
-			Message: fmt.Sprintf("the index names %s outside its folder (%s): %s; not opened", count(len(escaping), "file"), count(tensors, "tensor"), namelist(escaping)),
+			Message: fmt.Sprintf("the index names %s outside its folder (%s): %s; not opened", count(len(escaping), "file"), count(tensors, "tensor"), namelist(escaping, len(escaping))),
 			Fix:     "an index may name only files beside it: do not trust this checkpoint, or correct the index",
 		})
 	}
@@ -45,7 +45,7 @@ func (s *Set) named() []string {
 // promised spells how many tensors the index puts into a file, and the first of them.
 func (s *Set) promised(file string) (n, list string) {
 	names := slices.SortedFunc(slices.Values(s.promise[file]), naturally)
-	return count(len(names), "tensor"), namelist(names)
+	return count(len(names), "tensor"), namelist(names, len(names))
 }
 
 // judge compares the index, the open shards and the folder's other files. present is every *.safetensors of the folder,
@@ -117,7 +117,7 @@ func (s *Set) againstIndex() {
 	for _, f := range s.Files {
 		if names := lacking[f.Name]; len(names) > 0 {
 			slices.SortFunc(names, naturally)
-			message := fmt.Sprintf("the index maps %s to %s, which does not hold %s: %s", count(len(names), "tensor"), f.Name, pronoun(names), namelist(names))
+			message := fmt.Sprintf("the index maps %s to %s, which does not hold %s: %s", count(len(names), "tensor"), f.Name, pronoun(names), namelist(names, len(names)))
 			if other := s.holder(names[0]); other != "" {
 				message += fmt.Sprintf("; %s holds %s", other, quote(names[0]))
 			}
@@ -144,7 +144,7 @@ func (s *Set) againstIndex() {
 			slices.SortFunc(unlisted, naturally)
 			s.Problems = append(s.Problems, Problem{
 				Rule: "index-unlisted", Severity: SeverityWarning, File: f.Path, Tensor: unlisted[0],
-				Message: fmt.Sprintf("the shard holds %s that the index does not list, which loaders read all the same: %s", count(len(unlisted), "tensor"), namelist(unlisted)),
+				Message: fmt.Sprintf("the shard holds %s that the index does not list, which loaders read all the same: %s", count(len(unlisted), "tensor"), namelist(unlisted, len(unlisted))),
 				Fix:     "write the index again from the shards' headers, or take the tensors out of the shard",
 			})
 		}
@@ -168,7 +168,7 @@ func (s *Set) againstIndex() {
 func (s *Set) stale(f *File, names []string, message string) {
 	s.Problems = append(s.Problems, Problem{
 		Rule: "stale-copy", Severity: SeverityError, File: f.Path, Tensor: names[0],
-		Message: message + ": " + namelist(names) + "; loaders read every tensor of an opened shard and the last one wins",
+		Message: message + ": " + namelist(names, len(names)) + "; loaders read every tensor of an opened shard and the last one wins",
 		Fix:     "write the shard again without them; an index cannot hide a tensor",
 	})
 }

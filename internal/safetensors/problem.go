@@ -54,18 +54,17 @@ func (p *Problem) Unwrap() error { return p.Err }
 // maxNamed is how many names a message lists before it only counts.
 const maxNamed = 3
 
-// namelist quotes the first names and counts the rest: `"a", "b", "c" and 4 more`.
-func namelist(names []string) string {
+// namelist quotes the first names and counts the rest of n: `"a", "b", "c" and 4 more`.
+func namelist(names []string, n int) string {
 	var b strings.Builder
-	for i, name := range names {
-		if i == maxNamed {
-			fmt.Fprintf(&b, " and %d more", len(names)-maxNamed)
-			break
-		}
+	for i, name := range names[:min(len(names), maxNamed)] {
 		if i > 0 {
 			b.WriteString(", ")
 		}
 		b.WriteString(quote(name))
+	}
+	if n > maxNamed {
+		fmt.Fprintf(&b, " and %d more", n-maxNamed)
 	}
 	return b.String()
 }

@@ -69,7 +69,7 @@ func (h *Header) overlaps(path string) *Problem {
 		message = fmt.Sprintf("overlap: tensors %s and %s are aliases of the same bytes [%d, %d]", quote(a.Name), quote(b.Name), a.Begin, a.End)
 	}
 	if len(names) > 1 {
-		message += fmt.Sprintf("; %d tensors begin inside another: %s", len(names), namelist(names))
+		message += fmt.Sprintf("; %d tensors begin inside another: %s", len(names), namelist(names, len(names)))
 	}
 	return &Problem{Rule: "tensor-overlap", Severity: SeverityError, File: path, Tensor: b.Name, Message: message, Fix: writeAgain}
 }
