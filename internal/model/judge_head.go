@@ -1,0 +1,166 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"seatsmith/internal/playbook"
+)
+
+// reportHead counts the head as the server would find it: under its own prefix only.
+func (m *Model) reportHead(x *match) {
+	h := Head{Layout: m.family.headLayout(), Promised: m.Config.HeadLayers, Missing: []string{}}
+	var linears []string
+	for i := range m.Expected {
+		e := &m.Expected[i]
+		if e.Role != RoleHead {
+			continue
+		}
+		h.Expected++
+		if e.Linear {
+			linears = append(linears, e.Module)
+		}
+		at := x.stored[i]
+		if _, misplaced := m.respelled[at]; at < 0 || misplaced {
+			h.Missing = append(h.Missing, e.Name)
+			continue
+		}
+		h.Present++
+	}
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		if t.Role == RoleHead && (quantizedParts[t.Suffix] || !isFloat(t.Dtype())) {
+			h.Quantized = true
+		}
+	}
+	h.Ignored = len(linears) > 0 && ignores(m.Config.Quantization, linears)
+	m.Head = h
+}
+
+// judgeHead: is the head that the configuration promises there, under the name that the server reads?
+func (m *Model) judgeHead(x *match) []playbook.Finding {
+	var out []playbook.Finding
+	stored, misplaced, from, first := 0, 0, "", ""
+	for i := range m.Tensors {
+		if m.Tensors[i].Role != RoleHead {
+			continue
+		}
+		stored++
+		if r, ok := m.respelled[i]; ok {
+			if misplaced == 0 {
+				from, first = r.from+m.family.headPrefix(), m.Tensors[i].Name
+			}
+			misplaced++
+		}
+	}
+	field := configFile + ": " + m.Config.TextPlace() + "mtp_num_hidden_layers"
+	switch {
+	case !m.Config.HeadLayersSet && stored > 0:
+		out = append(out, playbook.New("head-promise", field,
+			fmt.Sprintf("the key is absent, but %s of a head are stored; servers differ in what they take for its absence", tensors(stored)),
+			`write "mtp_num_hidden_layers": 1`).As(playbook.Warning))
+	case m.Config.HeadLayers == 0 && stored > 0:
+		out = append(out, playbook.New("head-promise", field,
+			fmt.Sprintf("the key says 0, but %s of a head are stored: the drafter is built without layers and fails on them", tensors(stored)),
+			`write "mtp_num_hidden_layers": 1, or remove the tensors`).As(playbook.Error))
+	case m.Config.HeadLayers == 0:
+		out = append(out, playbook.New("head-promise", field,
+			"no head is promised and none is stored: the model serves without speculation", "give a base model with --donor BASE to add its head").As(playbook.Info))
+	}
+	if misplaced > 0 {
+		out = append(out, playbook.New("head-misplaced", first,
+			fmt.Sprintf("%s of the head stand under %q; the drafter reads only %q and runs on uninitialised memory", tensors(misplaced), from, m.family.headPrefix()),
+			fmt.Sprintf("rename the prefix %q to %q, or replace the head with --donor BASE", from, m.family.headPrefix())))
+	}
+	var missing []string
+	for i := range m.Expected {
+		if m.Expected[i].Role == RoleHead && x.stored[i] < 0 {
+			missing = append(missing, m.Expected[i].Name)
+		}
+	}
+	if len(missing) > 0 {
+		layers := m.Config.HeadLayers
+		if !m.Config.HeadLayersSet {
+			layers = 1
+		}
+		plural := "layers"
+		if layers == 1 {
+			plural = "layer"
+		}
+		out = append(out, playbook.New("head-missing", m.family.headPrefix(),
+			fmt.Sprintf("config promises %d MTP %s; %d of %s present, missing: %s",
+				layers, plural, m.Head.Expected-len(missing), tensors(m.Head.Expected), strings.Join(missing, ", ")),
+			"lay the head of the base model over it: --donor BASE"))
+	}
+	return out
+}
+
+// ignoreLists are the places where dialects keep the modules that stay unquantized.
+var ignoreLists = []string{"ignore", "exclude_modules", "modules_to_not_convert", "quantization.exclude_modules"}
+
+// ignores reports whether every module is named by the ignore list: exactly, by a "re:" entry that matches from the
+// start (compressed-tensors), or by a trailing star (modelopt). It is a first look for people; what a server makes of the
+// list is the engine's matter. A pattern that only Python understands counts as no match.
+func ignores(quantization json.RawMessage, modules []string) bool {
+	if quantization == nil {
+		return false
+	}
+	exact := map[string]bool{}
+	var patterns []*regexp.Regexp
+	var prefixes []string
+	for _, path := range ignoreLists {
+		for _, e := range gjson.GetBytes(quantization, path).Array() {
+			if e.Type != gjson.String {
+				continue
+			}
+			entry := e.Str
+			if expr, ok := strings.CutPrefix(entry, "re:"); ok {
+				if re, err := regexp.Compile("^(?:" + expr + ")"); err == nil {
+					patterns = append(patterns, re)
+				}
+			} else if prefix, ok := strings.CutSuffix(entry, "*"); ok && !strings.Contains(prefix, "*") {
+				prefixes = append(prefixes, prefix)
+			} else {
+				exact[entry] = true
+			}
+		}
+	}
+	for _, module := range modules {
+		if exact[module] ||
+			slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(module, p) }) ||
+			slices.ContainsFunc(patterns, func(re *regexp.Regexp) bool { return re.MatchString(module) }) {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// describeQuantization names method and format of a quantization_config.
+func describeQuantization(q json.RawMessage) string {
+	var parts []string
+	for _, key := range []string{"quant_method", "format", "quant_algo"} {
+		if v := gjson.GetBytes(q, key); v.Type == gjson.String && v.Str != "" {
+			parts = append(parts, key+" "+v.Str)
+		}
+	}
+	if len(parts) == 0 {
+		return "its quantization_config names no quant_method"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// compact removes white space from a JSON value.
+func compact(raw json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	if raw == nil || json.Compact(&b, raw) != nil {
+		return nil
+	}
+	return b.Bytes()
+}

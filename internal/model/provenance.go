@@ -1,0 +1,29 @@
+package model
+
+// ProvenanceFile is the name of the record that a written checkpoint carries.
+const ProvenanceFile = "seatsmith.json"
+
+// Provenance is that record. It depends on source content, recipe, version and arithmetic only: no paths, no dates,
+// so the same work gives the same bytes.
+type Provenance struct {
+	Schema  int                 `json:"schema"` // 1
+	Tool    string              `json:"tool"`   // "seatsmith"
+	Version string              `json:"version"`
+	Source  string              `json:"source"` // fingerprint of the view
+	Plan    string              `json:"plan"`   // plan hash
+	Recipe  string              `json:"recipe"`
+	Dialect string              `json:"dialect"`
+	Math    string              `json:"math"`
+	Search  string              `json:"search"`
+	Groups  string              `json:"groups"`
+	Head    string              `json:"head"`   // "body", "donor" or "none"
+	Files   map[string]FileHash `json:"files"`  // every file of the folder but this one
+	Native  map[string]float32  `json:"native"` // module -> global scale in the arithmetic's own form (weight_scale_2, or g)
+}
+
+// FileHash identifies a file's bytes.
+type FileHash struct {
+	Bytes  int64  `json:"bytes"`
+	BLAKE3 string `json:"blake3"`
+	SHA256 string `json:"sha256,omitempty"`
+}
