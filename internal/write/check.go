@@ -219,6 +219,9 @@ func (c *check) resolve(it *plan.Item) (*work, error) {
 // parts lists what a work's scheme stores, with the size of each in bytes.
 func (w *work) parts() (map[dialect.Part]int64, error) {
 	s := w.item.Scheme
+	if _, err := dialect.ParseScheme(string(s)); err != nil {
+		return nil, err
+	}
 	if !s.Quantized() {
 		if k := w.out[dialect.PartKept]; k.Dtype != w.item.Dtype || !slices.Equal(k.Shape, w.item.Shape) {
 			return nil, errors.New("a kept tensor needs one output of its own dtype and shape")
