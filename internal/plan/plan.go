@@ -96,10 +96,14 @@ type source struct {
 // Make decides everything. A refusal is a finding of severity error in the plan; err is for a bad option or recipe, or a
 // model that contradicts itself.
 func Make(m *model.Model, o Options) (*Plan, error) {
-	return decide(source{
-		fingerprint: m.Fingerprint(), family: m.Family, config: m.Config, configJSON: m.ConfigJSON(), supported: m.Supported(),
+	src := source{
+		fingerprint: m.Fingerprint(), family: m.Family, config: m.Config,
 		tensors: m.Tensors, expected: m.Expected, files: m.Files, findings: m.Findings,
-	}, o)
+	}
+	if m.Config != nil {
+		src.configJSON, src.supported = m.ConfigJSON(), m.Supported()
+	}
+	return decide(src, o)
 }
 
 // decide is Make without the model's methods.
@@ -108,6 +112,11 @@ func decide(src source, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	return src.plan(o, recipe, d)
+}
+
+// plan works with options that are complete.
+func (src source) plan(o Options, recipe Recipe, d dialect.Dialect) (*Plan, error) {
 	p := &Plan{
 		Schema: 1, Version: o.Version, Source: src.fingerprint, Family: src.family, Recipe: recipe,
 		Dialect: d.Name(), Math: o.Math.String(), Search: o.Search, Groups: o.Groups,

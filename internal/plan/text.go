@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
 
@@ -95,20 +94,49 @@ func (p *Plan) textRoles(out io.Writer) {
 		}
 		return strings.Compare(string(a.scheme), string(b.scheme))
 	})
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "\nrole\tscheme\ttensors\tbefore\tafter\tbits/weight\t")
+	table := [][]string{{"role", "scheme", "tensors", "before", "after", "bits/weight"}}
 	line := func(role, scheme string, r *row) {
-		bits := 0.0
+		bits := "-"
 		if r.elements > 0 {
-			bits = float64(r.after) * 8 / float64(r.elements)
+			bits = fmt.Sprintf("%.2f", float64(r.after)*8/float64(r.elements))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%.2f\t\n", role, scheme, r.tensors, size(r.before), size(r.after), bits)
+		table = append(table, []string{role, scheme, strconv.Itoa(r.tensors), size(r.before), size(r.after), bits})
 	}
 	for _, k := range keys {
-		line(string(k.role), string(k.scheme), rows[k])
+		line(string(k.role), schemeName(k.scheme), rows[k])
 	}
 	line("all", "", total)
-	table.Flush()
+	textTable(out, table, 2)
+}
+
+// schemeName is a scheme as people read it: kept tensors are not all BF16.
+func schemeName(s dialect.Scheme) string {
+	if !s.Quantized() {
+		return "kept"
+	}
+	return string(s)
+}
+
+// textTable aligns columns: the first left ones to the left, the rest to the right.
+func textTable(out io.Writer, rows [][]string, left int) {
+	width := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, cell := range r {
+			width[i] = max(width[i], len(cell))
+		}
+	}
+	fmt.Fprintln(out)
+	for _, r := range rows {
+		var b strings.Builder
+		for i, cell := range r {
+			if i < left {
+				fmt.Fprintf(&b, "%-*s  ", width[i], cell)
+			} else {
+				fmt.Fprintf(&b, "%*s  ", width[i], cell)
+			}
+		}
+		fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+	}
 }
 
 // textKept lists why tensors are kept, in the order of their first tensor.
@@ -159,17 +187,16 @@ func (p *Plan) textItems(out io.Writer) {
 			shardOf[i] = s.File
 		}
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\ntensor\tdtype\tshape\tscheme\tgroup\tshard\treason")
+	table := [][]string{{"tensor", "dtype", "shape", "scheme", "group", "shard", "reason"}}
 	for i := range p.Items {
 		item := &p.Items[i]
 		dims := make([]string, len(item.Shape))
 		for k, d := range item.Shape {
 			dims[k] = strconv.FormatInt(d, 10)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", item.Source, item.Dtype, "["+strings.Join(dims, ",")+"]", item.Scheme, orDash(item.Group), orDash(shardOf[i]), item.Reason)
+		table = append(table, []string{item.Source, string(item.Dtype), "[" + strings.Join(dims, ",") + "]", schemeName(item.Scheme), orDash(item.Group), orDash(shardOf[i]), item.Reason})
 	}
-	table.Flush()
+	textTable(out, table, len(table[0]))
 }
 
 func orDash(s string) string {
