@@ -37,16 +37,6 @@ func (x *Index) byFile() map[string][]string {
 	return out
 }
 
-func naturally(a, b string) int {
-	switch {
-	case a == b:
-		return 0
-	case NaturalLess(a, b):
-		return -1
-	}
-	return 1
-}
-
 // readIndex reads the index of a folder; nil, nil when there is none.
 func readIndex(dir string) (*Index, *Problem) {
 	path := filepath.Join(dir, IndexName)

@@ -95,72 +95,83 @@ func (s *Set) againstIndex() {
 	for _, f := range s.Files {
 		open[f.Name] = f
 	}
-	// owned says whether the file that the index names for a tensor may hold it: it is not open, or it does.
-	owned := func(tensor, file string) bool {
-		f, ok := open[file]
-		if !ok {
-			return true
-		}
-		_, held := f.Header.Lookup(tensor)
-		return held
-	}
-	lacking := map[string][]string{} // file -> tensors that the index puts there in vain
+	inVain, total := 0, int64(0)
+	counted := map[string]bool{}
 	for _, f := range s.Files {
-		for _, name := range s.promise[f.Name] {
-			if _, held := f.Header.Lookup(name); !held {
-				lacking[f.Name] = append(lacking[f.Name], name)
-			}
-		}
-	}
-	whole := len(s.Files) == len(s.promise)
-	total, counted := int64(0), map[string]bool{}
-	for _, f := range s.Files {
-		if names := lacking[f.Name]; len(names) > 0 {
-			slices.SortFunc(names, naturally)
-			message := fmt.Sprintf("the index maps %s to %s, which does not hold %s: %s", count(len(names), "tensor"), f.Name, pronoun(names), namelist(names, len(names)))
-			if other := s.holder(names[0]); other != "" {
-				message += fmt.Sprintf("; %s holds %s", other, quote(names[0]))
-			}
-			s.Problems = append(s.Problems, Problem{
-				Rule: "index-wrong", Severity: SeverityError, File: f.Path, Tensor: names[0], Message: message,
-				Fix: "write the index again from the shards' headers, or get the right shard",
-			})
-		}
-		var unlisted, stale []string
+		inVain += s.lacking(f)
+		s.surplus(f, open)
 		for _, t := range f.Tensors {
-			file, listed := s.Index.WeightMap[t.Name]
-			switch {
-			case !listed:
-				unlisted = append(unlisted, t.Name)
-			case file != f.Name && owned(t.Name, file):
-				stale = append(stale, t.Name)
-			}
 			if !counted[t.Name] {
 				counted[t.Name] = true
 				total += t.Bytes()
 			}
 		}
-		if len(unlisted) > 0 {
-			slices.SortFunc(unlisted, naturally)
-			s.Problems = append(s.Problems, Problem{
-				Rule: "index-unlisted", Severity: SeverityWarning, File: f.Path, Tensor: unlisted[0],
-				Message: fmt.Sprintf("the shard holds %s that the index does not list, which loaders read all the same: %s", count(len(unlisted), "tensor"), namelist(unlisted, len(unlisted))),
-				Fix:     "write the index again from the shards' headers, or take the tensors out of the shard",
-			})
-		}
-		if len(stale) > 0 {
-			slices.SortFunc(stale, naturally)
-			owner := s.Index.WeightMap[stale[0]]
-			s.stale(f, stale, fmt.Sprintf("%s in %s, but the index gives %s to another shard (%s to %s)",
-				plural(len(stale), "stale copy", "stale copies"), f.Name, pronoun(stale), quote(stale[0]), owner))
-		}
 	}
-	if whole && s.Index.TotalSize >= 0 && s.Index.TotalSize != total && len(lacking) == 0 {
+	// With a shard or a tensor missing the sum means nothing, and that has been told already.
+	whole := len(s.Files) == len(s.promise) && inVain == 0
+	if whole && s.Index.TotalSize >= 0 && s.Index.TotalSize != total {
 		s.Problems = append(s.Problems, Problem{
 			Rule: "index-size", Severity: SeverityWarning, File: s.Index.Path,
 			Message: fmt.Sprintf("metadata.total_size says %d bytes, the tensors have %d", s.Index.TotalSize, total),
 			Fix:     "write the index again; loaders do not read the number, download tools do",
 		})
+	}
+}
+
+// lacking reports the tensors that the index puts into f in vain, and counts them.
+func (s *Set) lacking(f *File) int {
+	var names []string
+	for _, name := range s.promise[f.Name] {
+		if _, held := f.Lookup(name); !held {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return 0
+	}
+	slices.SortFunc(names, naturally)
+	message := fmt.Sprintf("the index maps %s to %s, which does not hold %s: %s", count(len(names), "tensor"), f.Name, pronoun(names), namelist(names, len(names)))
+	if other := s.holder(names[0]); other != "" {
+		message += fmt.Sprintf("; %s holds %s", other, quote(names[0]))
+	}
+	s.Problems = append(s.Problems, Problem{
+		Rule: "index-wrong", Severity: SeverityError, File: f.Path, Tensor: names[0], Message: message,
+		Fix: "write the index again from the shards' headers, or get the right shard",
+	})
+	return len(names)
+}
+
+// surplus reports the tensors of f that the index does not list, and those that it gives to another file. A tensor that
+// the other file turns out not to hold is no stale copy but the only one; lacking tells of it.
+func (s *Set) surplus(f *File, open map[string]*File) {
+	var unlisted, stale []string
+	for _, t := range f.Tensors {
+		owner, listed := s.Index.WeightMap[t.Name]
+		switch {
+		case !listed:
+			unlisted = append(unlisted, t.Name)
+		case owner != f.Name:
+			held := true // by a file that is not open, for all we know
+			if other, ok := open[owner]; ok {
+				_, held = other.Lookup(t.Name)
+			}
+			if held {
+				stale = append(stale, t.Name)
+			}
+		}
+	}
+	if len(unlisted) > 0 {
+		slices.SortFunc(unlisted, naturally)
+		s.Problems = append(s.Problems, Problem{
+			Rule: "index-unlisted", Severity: SeverityWarning, File: f.Path, Tensor: unlisted[0],
+			Message: fmt.Sprintf("the shard holds %s that the index does not list, which loaders read all the same: %s", count(len(unlisted), "tensor"), namelist(unlisted, len(unlisted))),
+			Fix:     "write the index again from the shards' headers, or take the tensors out of the shard",
+		})
+	}
+	if len(stale) > 0 {
+		slices.SortFunc(stale, naturally)
+		s.stale(f, stale, fmt.Sprintf("%s in %s, but the index gives %s to another shard (%s to %s)",
+			plural(len(stale), "stale copy", "stale copies"), f.Name, pronoun(stale), quote(stale[0]), s.Index.WeightMap[stale[0]]))
 	}
 }
 

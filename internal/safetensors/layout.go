@@ -56,7 +56,7 @@ func NewLayout(specs []Spec, metadata map[string]string) (*Layout, error) {
 			return nil, fmt.Errorf("laying out tensor %s: %s", quote(s.Name), why)
 		}
 		seen[s.Name] = true
-		l.Tensors = append(l.Tensors, Tensor{Name: s.Name, Dtype: s.Dtype, Shape: slices.Clone(s.Shape), End: size})
+		l.Tensors = append(l.Tensors, Tensor{Name: s.Name, Dtype: s.Dtype, Shape: append([]int64{}, s.Shape...), End: size})
 	}
 	for key, value := range metadata {
 		if !utf8.ValidString(key) || !utf8.ValidString(value) {

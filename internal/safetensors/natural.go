@@ -1,12 +1,17 @@
 package safetensors
 
+import (
+	"cmp"
+	"strings"
+)
+
 // NaturalLess orders names with numbers compared as numbers, of any length: "layers.2" before "layers.10". It is a total
 // order: names that differ only in leading zeros ("a1", "a01") fall back to byte order.
-func NaturalLess(a, b string) bool {
-	if c := compareNatural(a, b); c != 0 {
-		return c < 0
-	}
-	return a < b
+func NaturalLess(a, b string) bool { return naturally(a, b) < 0 }
+
+// naturally is NaturalLess as a comparison, for sorting.
+func naturally(a, b string) int {
+	return cmp.Or(compareNatural(a, b), strings.Compare(a, b))
 }
 
 // compareNatural compares token by token: a run of digits is one token (its value, leading zeros dropped), any other
