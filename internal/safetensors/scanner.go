@@ -243,8 +243,6 @@ type number struct {
 	huge     bool
 }
 
-func (n number) fits() bool { return !n.negative && !n.huge }
-
 // integer takes a number without fraction or exponent.
 func (sc *scanner) integer() (number, error) {
 	sc.space()
