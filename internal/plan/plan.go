@@ -163,6 +163,12 @@ func (src source) plan(o Options, recipe Recipe, d dialect.Dialect) (*Plan, erro
 	return p, nil
 }
 
+// Check finds a bad option or recipe before a source is opened; every error names the option.
+func (o Options) Check() error {
+	_, _, _, err := o.resolve()
+	return err
+}
+
 // resolve fills in defaults and reads the recipe; every error names the option.
 func (o Options) resolve() (Options, Recipe, dialect.Dialect, error) {
 	if o.Dialect == "" {
