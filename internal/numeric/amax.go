@@ -10,7 +10,7 @@ import "encoding/binary"
 //
 // amax equals torch's w.abs().max() of a finite tensor, the statistic that both peers start from.
 func AmaxBF16(src []byte) (amax float32, bad int) {
-	top := amaxBits(src)
+	top := active.amax(src[:len(src)&^1])
 	if top < bf16Infinity {
 		return BF16ToFloat32(top), -1
 	}

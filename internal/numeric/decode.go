@@ -30,7 +30,7 @@ func DecodeNVFP4(dst []float32, codes, scales []byte, divisor float32) {
 // stored (quantization/modelopt.py: "no reciprocation"): s = fl(value(scale) * multiplier), then v.
 func DecodeNVFP4Multiplier(dst []float32, codes, scales []byte, multiplier float32) {
 	checkDecode(len(dst), len(codes), len(scales))
-	decodeNVFP4Reference(dst, codes, scales, multiplier)
+	active.decode(dst, codes, scales, multiplier)
 }
 
 // decodeNVFP4Reference is the plain definition of DecodeNVFP4Multiplier.

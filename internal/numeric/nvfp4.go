@@ -116,7 +116,9 @@ func (q NVFP4) Extreme() bool {
 // EncodeBF16 equals [NVFP4.EncodeBF16Reference] bit for bit on every input. It panics when the
 // lengths do not match.
 func (q NVFP4) EncodeBF16(codes, scales, src []byte) (collapsed int) {
-	return q.EncodeBF16Reference(codes, scales, src)
+	checkBlocks(len(codes), len(scales), len(src))
+	q.Global = usableScale(q.Global)
+	return active.nvfp4(q, codes, scales, src)
 }
 
 // checkBlocks panics unless the three lengths describe the same whole number of blocks.

@@ -1,0 +1,34 @@
+package numeric
+
+// A level is one implementation of the inner loops. All levels give the same bytes; they differ in
+// speed and in what the machine must have.
+type level struct {
+	name string
+	// amax is the largest magnitude of src, as an integer.
+	amax func(src []byte) uint16
+	// nvfp4 codes whole blocks; q.Global is finite and positive, the lengths match.
+	nvfp4 func(q NVFP4, codes, scales, src []byte) (collapsed int)
+	// fp8 codes quotients, rounded to BF16 first if round; divisor is finite and positive.
+	fp8 func(dst, src []byte, divisor float32, round bool)
+	// decode multiplies, see DecodeNVFP4Multiplier.
+	decode func(dst []float32, codes, scales []byte, multiplier float32)
+	// errors adds to the partial sums, see errorSums.add.
+	errors func(p *errorSums, decoded []float32, src []byte)
+}
+
+// goLevel runs everywhere.
+var goLevel = level{
+	name:   "go",
+	amax:   amaxBits,
+	nvfp4:  NVFP4.encodeGo,
+	fp8:    encodeFP8Go,
+	decode: decodeNVFP4Reference,
+	errors: (*errorSums).addGo,
+}
+
+// levels are those that this machine can run, slowest first; active is the one in use. Only tests
+// change it.
+var (
+	levels = machineLevels()
+	active = levels[len(levels)-1]
+)

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package numeric
+
+func machineLevels() []level { return []level{goLevel} }

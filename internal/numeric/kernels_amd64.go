@@ -1,0 +1,48 @@
+package numeric
+
+//go:generate go run ./asmgen -dir .
+
+// The kernels are written by asmgen. Each takes whole groups, at least one; the wrappers in
+// dispatch_amd64.go see to the rest.
+
+//go:noescape
+func amaxAVX512(src *byte, groups int) (bits uint16)
+
+//go:noescape
+func amaxAVX2(src *byte, groups int) (bits uint16)
+
+//go:noescape
+func nvfp4ModeloptAVX512(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+
+//go:noescape
+func nvfp4CTAVX512(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+
+//go:noescape
+func nvfp4ModeloptAVX2(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+
+//go:noescape
+func nvfp4CTAVX2(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+
+//go:noescape
+func fp8AVX512(dst, src *byte, groups int, divisor float32)
+
+//go:noescape
+func fp8RoundedAVX512(dst, src *byte, groups int, divisor float32)
+
+//go:noescape
+func fp8AVX2(dst, src *byte, groups int, divisor float32)
+
+//go:noescape
+func fp8RoundedAVX2(dst, src *byte, groups int, divisor float32)
+
+//go:noescape
+func decodeAVX512(dst *float32, codes, scales *byte, blocks int, multiplier float32, e4m3 *[256]float32)
+
+//go:noescape
+func decodeAVX2(dst *float32, codes, scales *byte, blocks int, multiplier float32, e4m3 *[256]float32)
+
+//go:noescape
+func errorAVX512(sums *errorSums, decoded *float32, src *byte, groups int)
+
+//go:noescape
+func errorAVX2(sums *errorSums, decoded *float32, src *byte, groups int)
