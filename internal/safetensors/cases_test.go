@@ -396,7 +396,7 @@ func TestS12Leftover(t *testing.T) {
 	})
 	s := openSet(t, dir)
 	p := wantRules(t, s, "shard-leftover")
-	checkProblem(t, p, "2 files", fmt.Sprintf("model.safetensors (%d bytes)", len(shard("a"))), "model-00001-of-00005.safetensors (24 bytes)")
+	checkProblem(t, p, "2 files", fmt.Sprintf("\"model.safetensors\" (%d bytes)", len(shard("a"))), `"model-00001-of-00005.safetensors" (24 bytes)`)
 	if p.Severity != safetensors.SeverityWarning || len(s.Files) != 2 {
 		t.Errorf("severity %s, %d files open", p.Severity, len(s.Files))
 	}

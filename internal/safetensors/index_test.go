@@ -87,3 +87,33 @@ func TestIndexBytesAreThoseOfPython(t *testing.T) {
 		t.Errorf("an empty index is %s", got)
 	}
 }
+
+func TestAHostileIndexMakesFewProblems(t *testing.T) {
+	where := map[string]string{"a": "model.safetensors"}
+	for i := range int64(3000) {
+		where["t"+itoa(i)] = "x" + itoa(i) + "-00001-of-00002.safetensors"
+	}
+	files := map[string][]byte{"model.safetensors": shard("a"), safetensors.IndexName: safetensors.IndexBytes(where, -1)}
+	for i := range int64(30) {
+		files["left"+itoa(i)+".safetensors"] = nil
+	}
+	s := openSet(t, folder(t, files))
+	rules := map[string]int{}
+	for _, p := range s.Problems {
+		rules[p.Rule]++
+		if len(p.Message) > 3000 {
+			t.Errorf("a message of %d bytes: %.200s …", len(p.Message), p.Message)
+		}
+	}
+	if rules["shard-missing"] != 1001 || rules["shard-numbering"] != 1 || rules["shard-leftover"] != 1 || len(rules) != 3 {
+		t.Errorf("problems %v", rules)
+	}
+	for _, p := range s.Problems {
+		switch p.Rule {
+		case "shard-numbering":
+			checkProblem(t, &p, "2999 more such sets are incomplete")
+		case "shard-leftover":
+			checkProblem(t, &p, "30 files", "and 10 more")
+		}
+	}
+}

@@ -19,7 +19,7 @@ func (s *Set) named() []string {
 			escaping = append(escaping, name)
 		case !strings.HasSuffix(name, ".safetensors") || strings.HasPrefix(name, "."):
 			n, list := s.promised(name)
-			s.Problems = append(s.Problems, Problem{
+			s.missing(Problem{
 				Rule: "shard-missing", Severity: SeverityError, File: filepath.Join(s.Dir, name),
 				Message: fmt.Sprintf("the index puts %s into this file (%s), but loaders look only at *.safetensors", n, list),
 				Fix:     "convert the file to safetensors and correct the index",
@@ -194,6 +194,9 @@ func (s *Set) holder(tensor string) string {
 	return ""
 }
 
+// maxListed is how many leftover files a message lists.
+const maxListed = 20
+
 // leftovers lists the safetensors files that the index does not name.
 func (s *Set) leftovers(present []string) {
 	named := s.promise
@@ -206,18 +209,22 @@ func (s *Set) leftovers(present []string) {
 		info, err := os.Stat(filepath.Join(s.Dir, name))
 		switch {
 		case err != nil:
-			names = append(names, name+" (cannot be read)")
+			names = append(names, quote(name)+" (cannot be read)")
 		case !info.IsDir():
-			names = append(names, fmt.Sprintf("%s (%d bytes)", name, info.Size()))
+			names = append(names, fmt.Sprintf("%s (%d bytes)", quote(name), info.Size()))
 			total += info.Size()
 		}
 	}
 	if len(names) == 0 {
 		return
 	}
+	more := ""
+	if len(names) > maxListed {
+		more = fmt.Sprintf(" and %d more", len(names)-maxListed)
+	}
 	s.Problems = append(s.Problems, Problem{
 		Rule: "shard-leftover", Severity: SeverityWarning, File: s.Index.Path,
-		Message: fmt.Sprintf("the index does not name %s, %d bytes in all, which loaders never read: %s", count(len(names), "file"), total, strings.Join(names, ", ")),
+		Message: fmt.Sprintf("the index does not name %s, %d bytes in all, which loaders never read: %s", count(len(names), "file"), total, strings.Join(names[:min(len(names), maxListed)], ", ")+more),
 		Fix:     "move the files away, or write an index that names them if their tensors belong to the model",
 	})
 }
@@ -240,6 +247,7 @@ func (s *Set) numbering(names []string, where, subject string) {
 			found[k][n] = true
 		}
 	}
+	message, incomplete := "", 0
 	for _, k := range order {
 		have := 0
 		for n := range found[k] {
@@ -250,13 +258,21 @@ func (s *Set) numbering(names []string, where, subject string) {
 		if have == k.total && len(found[k]) == have {
 			continue
 		}
-		message := fmt.Sprintf("file names say %s (%s-…-of-%05d), %s %d", count(k.total, "shard"), k.prefix, k.total, where, len(found[k]))
+		if incomplete++; incomplete > 1 {
+			continue
+		}
+		message = fmt.Sprintf("file names say %s (%s), %s %d", count(k.total, "shard"), quote(fmt.Sprintf("%s-…-of-%05d", k.prefix, k.total)), where, len(found[k]))
 		for n := range k.total {
 			if !found[k][n+1] {
 				message += fmt.Sprintf("; the first missing is number %d", n+1)
 				break
 			}
 		}
+	}
+	if incomplete > 1 {
+		message += fmt.Sprintf("; %d more such sets are incomplete", incomplete-1)
+	}
+	if incomplete > 0 {
 		s.Problems = append(s.Problems, Problem{
 			Rule: "shard-numbering", Severity: SeverityError, File: subject, Message: message,
 			Fix: "get the missing shards and the index that belongs to them",

@@ -29,6 +29,7 @@ type Set struct {
 	Problems []Problem
 
 	promise map[string][]string // file -> tensors that the index puts into it, in no order
+	absent  int                 // shards that are not there
 
 	once  sync.Once
 	place map[string]Ref
@@ -71,6 +72,12 @@ func OpenSet(dir string) (*Set, error) {
 	for _, name := range wanted {
 		s.open(name)
 	}
+	if n := s.absent - maxMissing; n > 0 {
+		s.Problems = append(s.Problems, Problem{
+			Rule: "shard-missing", Severity: SeverityError, File: index.Path,
+			Message: fmt.Sprintf("%s more are missing", count(n, "shard")), Fix: copyAgain,
+		})
+	}
 	s.judge(present, wanted, p != nil)
 	return s, nil
 }
@@ -106,8 +113,21 @@ func (s *Set) open(name string) {
 		}
 		n, list := s.promised(name)
 		problem.Message += fmt.Sprintf(": the index puts %s into it: %s", n, list)
+		s.missing(problem)
+		return
 	}
 	s.Problems = append(s.Problems, problem)
+}
+
+// maxMissing is how many missing shards are told one by one. A hostile index can name a million.
+const maxMissing = 1000
+
+// missing takes a problem of a shard that is not there.
+func (s *Set) missing(p Problem) {
+	s.absent++
+	if s.absent <= maxMissing {
+		s.Problems = append(s.Problems, p)
+	}
 }
 
 // Close closes every file of the set.
