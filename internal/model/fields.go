@@ -75,12 +75,12 @@ func (f *fields) optional(key string, limit, fallback int64) int64 {
 	if !ok {
 		return fallback
 	}
-	n, err := strconv.ParseInt(v.Raw, 10, 64)
+	n, err := strconv.ParseInt(v.Raw, 10, 64) // 0 for what is no integer, an end of the range for what does not fit
 	switch {
-	case v.Type != gjson.Number || err != nil && n == 0 || err == nil && n <= 0:
+	case v.Type != gjson.Number || n <= 0:
 		f.complain(key, "a positive integer", v)
 		return 0
-	case err != nil || n > limit: // also what does not fit 64 bits
+	case err != nil || n > limit:
 		f.complain(key, fmt.Sprintf("a positive integer of at most %d", limit), v)
 		return 0
 	}

@@ -23,7 +23,7 @@ func (m *Model) Fingerprint() string {
 	h := blake3.New(32, nil)
 	feed(h, "seatsmith source 1", string(m.ConfigJSON()))
 	feedShards(h, "body", m.Set.Files)
-	if m.DonorSet != nil {
+	if m.grafted {
 		used := map[*safetensors.File]bool{}
 		for i := range m.Tensors {
 			if t := &m.Tensors[i]; t.Origin == Donor {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"seatsmith/internal/playbook"
 	"seatsmith/internal/safetensors"
 )
@@ -70,6 +72,7 @@ func (m *Model) judge() {
 	add(m.judgeHead(x)...)
 	add(m.judgeTied()...)
 	add(m.judgeDtypes(x)...)
+	add(m.judgeRope()...)
 	add(m.judgeCompanions()...)
 	add(m.judgeQuantization(x)...)
 }
@@ -156,6 +159,25 @@ func (m *Model) judgePrefixes() []playbook.Finding {
 			fmt.Sprintf("rename the prefix %q to %q, or serve with vLLM 0.28 or later", wrappedPrefix, flatPrefix)).As(playbook.Warning)}
 	}
 	return nil
+}
+
+// judgeRope: transformers 5 nests the rotary settings in rope_parameters, where version 4 does not look; a file that has
+// them in both places must say the same (public reports vllm-project/vllm#42624, sgl-project/sglang#14745).
+func (m *Model) judgeRope() []playbook.Finding {
+	var out []playbook.Finding
+	place := m.Config.TextPlace()
+	for _, key := range []string{"rope_theta", "partial_rotary_factor"} {
+		nested := gjson.GetBytes(m.Config.Raw, place+"rope_parameters."+key)
+		for _, outer := range slices.Compact([]string{place + key, key}) {
+			flat := gjson.GetBytes(m.Config.Raw, outer)
+			if nested.Type == gjson.Number && flat.Type == gjson.Number && nested.Num != flat.Num {
+				out = append(out, playbook.New("rope-moved", configFile+": "+outer,
+					fmt.Sprintf("%s says %s and %srope_parameters.%s says %s; readers take the one or the other", outer, flat.Raw, place, key, nested.Raw),
+					"make both say what the base model's configuration says"))
+			}
+		}
+	}
+	return out
 }
 
 // judgeQuantization tells of a quantization_config, or of quantized tensors without one.
