@@ -19,6 +19,17 @@
 //
 // FP8 goes the same way: AmaxBF16 of a row or a tensor, FP8Scale, EncodeFP8BF16, DecodeFP8.
 //
+// A tensor for which q.Extreme() is true is beyond the format; its caller should leave it alone. For a
+// checkpoint in modelopt's spelling DecodeNVFP4Multiplier replaces DecodeNVFP4.
+//
+// # Reference and levels
+//
+// Each inner loop exists several times: as a plain definition (EncodeBF16Reference and its unexported
+// companions), which is what to read and what the peers' bytes are compared with; in Go with tables; and
+// in AVX2 and AVX-512 assembly, written by asmgen. A level is one set of them; the best that the machine
+// has is chosen when the program starts. Levels differ in speed only: every result is equal bit for
+// bit, the float64 sums of Error included.
+//
 // # What it refuses to know
 //
 // Names, shapes, files and dialects. It works on flat slices of whole blocks; who shares a global

@@ -1,5 +1,7 @@
 package numeric
 
+import "math"
+
 // LevelNames are the levels that this machine can run.
 func LevelNames() (names []string) {
 	for _, l := range levels {
@@ -37,3 +39,8 @@ func AddBF16Reference(decoded []float32, src []byte) Error {
 	e.AddBF16(decoded, src)
 	return e
 }
+
+// Parts of the plain Go path that have their own claims to hold.
+var Reciprocal = reciprocal
+
+func E2M1ByCell(f float32) uint8 { return e2m1Cells[e2m1Cell(math.Float32bits(f))] }

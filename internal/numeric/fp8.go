@@ -1,6 +1,7 @@
 package numeric
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 )
@@ -85,17 +86,19 @@ func encodeFP8Reference(dst, src []byte, divisor float32, roundQuotient bool) {
 	}
 }
 
-// encodeFP8Go is the fastest form in plain Go: the range that nearly all weights fall into without a call.
+// encodeFP8Go is the fastest form in plain Go: no division, see reciprocal, and no call in the range that
+// nearly all weights fall into.
 func encodeFP8Go(dst, src []byte, divisor float32, roundQuotient bool) {
 	const smallestNormal, largest = 0x3c800000, 0x43e00000 // bits of 2^-6 and 448
-	var half, odd uint32
-	mask := ^uint32(0)
-	if roundQuotient {
-		half, odd, mask = 0x7fff, 1, 0xffff0000
-	}
+	r := reciprocal(divisor)
+	src = src[:2*len(dst)]
 	for i := range dst {
-		u := math.Float32bits(loadBF16(src, i) / divisor)
-		u = (u + half + u>>16&odd) & mask // to BF16; a NaN quotient has room below for it
+		w := math.Float32frombits(uint32(binary.LittleEndian.Uint16(src)) << 16)
+		src = src[2:]
+		u := math.Float32bits(float32(float64(w) * r))
+		if roundQuotient {
+			u = (u + 0x7fff + u>>16&1) & 0xffff0000 // a NaN quotient has room below for it
+		}
 		a := u & 0x7fffffff
 		if a-smallestNormal < largest-smallestNormal {
 			dst[i] = uint8(u>>24)&0x80 | uint8((a+0x7ffff+a>>20&1)>>20-120<<3)

@@ -86,13 +86,15 @@ func (q NVFP4) Multiplier() float32 {
 
 func finiteReciprocal(s float32) float32 { return min(1/s, math.MaxFloat32) }
 
-// Extreme reports that Global or its reciprocal is outside float32's normal range, so that the two
-// spellings of it do not mean the same number, and hardware that flushes subnormals reads zero. It
-// takes an amax below 3.2e-35; the owner of such a tensor should keep it unquantized.
+// Extreme reports a scale at which the format itself fails; the owner of such a tensor should keep it
+// unquantized. Either Global or its reciprocal is below float32's normal range (an amax below 3.2e-35),
+// so that its two spellings do not mean the same number and hardware that flushes subnormals reads zero;
+// or the largest code times the largest scale decodes to Inf (ct, an amax above 3.3e38).
 func (q NVFP4) Extreme() bool {
 	const smallestNormal = 0x1p-126
 	g := usableScale(q.Global)
-	return g < smallestNormal || 1/g < smallestNormal
+	largest := float32(6 * float32(e4m3Max*q.Multiplier()))
+	return g < smallestNormal || 1/g < smallestNormal || largest > math.MaxFloat32
 }
 
 // EncodeBF16 codes src (n BF16 values, n%16 == 0): codes gets n/2 bytes, scales n/16 bytes. It

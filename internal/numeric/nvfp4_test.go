@@ -60,8 +60,8 @@ func TestDivisorAndMultiplierAreTheSameScaleInBothSpellings(t *testing.T) {
 			if product := float64(native) * float64(other); !q.Extreme() && math.Abs(product-1) > 0x1p-23 {
 				t.Fatalf("%v, amax %v: %v times %v is not 1", m, amax, native, other)
 			}
-			if finite := amax <= math.MaxFloat32; q.Extreme() != (q.Global != 1 && finite && amax < 3.2e-35) &&
-				!(amax > 3.1e-35 && amax < 3.3e-35) {
+			ordinary, tiny := amax > 3.2e-35 && amax < 3.3e38, q.Global != 1 && amax < 3.1e-35
+			if ordinary && q.Extreme() || tiny && !q.Extreme() {
 				t.Fatalf("%v, amax %v: extreme is %v", m, amax, q.Extreme())
 			}
 		}
