@@ -15,7 +15,7 @@ import (
 )
 
 // Text writes the plan for people: what becomes of each role, with sizes before and after; what is kept and why; the
-// head; the findings. verbose adds a line per tensor. Write errors are the caller's to notice, at the end of w.
+// head. Findings are the caller's to print. verbose adds a line per tensor. Write errors are the caller's to notice, at the end of w.
 func (p *Plan) Text(w io.Writer, verbose bool) {
 	out := bufio.NewWriter(w)
 	defer out.Flush()
@@ -31,12 +31,6 @@ func (p *Plan) Text(w io.Writer, verbose bool) {
 	}
 	if verbose {
 		p.textItems(out)
-	}
-	if len(p.Findings) > 0 {
-		fmt.Fprintln(out)
-	}
-	for _, f := range p.Findings {
-		fmt.Fprintln(out, f)
 	}
 }
 

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"seatsmith/internal/line"
+)
+
+func (a *app) forgeCmd() *cobra.Command {
+	var flags line.Job
+	cmd := &cobra.Command{
+		Use:   "forge [JOB.yaml]",
+		Short: "The whole line: fine-tune and donor in, verified checkpoint out",
+		Long: `forge opens the fine-tune and lays the donor's head over it as a view (no BF16 copy is written), judges the view, plans,
+quantizes, publishes, verifies the result against both folders, and checks the job's bounds. A job is a YAML file, or flags, or a
+file with flags that override it. Paths in the file are relative to the file.`,
+		Example: `  seatsmith forge examples/tavern/job.yaml
+  seatsmith forge --body ./my-finetune --donor ./base --output ./my-finetune-NVFP4`,
+		Args: func(cmd *cobra.Command, got []string) error {
+			if len(got) > 1 {
+				return fmt.Errorf("forge: unexpected argument %q; one job at a time", got[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j := flags
+			if len(args) == 1 {
+				read, err := line.ReadJob(args[0])
+				if err != nil {
+					return usageError{err}
+				}
+				j = read
+				override(cmd, &j, flags)
+			}
+			return a.forge(cmd.Context(), j, line.Forge)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.Body, "body", "", "folder of the fine-tune")
+	f.StringVar(&flags.Output, "output", "", "folder to make; must not exist")
+	jobFlags(cmd, &flags)
+	writeFlags(cmd, &flags)
+	return cmd
+}
+
+// override lets flags that were given replace what the job file says.
+func override(cmd *cobra.Command, j *line.Job, flags line.Job) {
+	for name, set := range map[string]func(){
+		"body": func() { j.Body = flags.Body }, "donor": func() { j.Donor = flags.Donor }, "output": func() { j.Output = flags.Output },
+		"recipe": func() { j.Recipe = flags.Recipe }, "dialect": func() { j.Dialect = flags.Dialect }, "math": func() { j.Math = flags.Math },
+		"groups": func() { j.Groups = flags.Groups }, "search": func() { j.Search = flags.Search }, "shard-size": func() { j.ShardSize = flags.ShardSize },
+		"workers": func() { j.Workers = flags.Workers }, "sha256": func() { j.SHA256 = flags.SHA256 },
+	} {
+		if cmd.Flags().Changed(name) {
+			set()
+		}
+	}
+}

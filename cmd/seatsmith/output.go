@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
+
+	"seatsmith/internal/playbook"
+)
+
+// say prints a line for people, unless they asked for quiet.
+func (a *app) say(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}
+}
+
+// report is where a command's text for people goes.
+func (a *app) report() io.Writer {
+	if a.quiet {
+		return io.Discard
+	}
+	return a.stderr
+}
+
+// findings prints a list, gravest first. Information is shown only with -v, and counted otherwise; quiet keeps errors and
+// warnings.
+func (a *app) findings(found []playbook.Finding) {
+	for _, severity := range []playbook.Severity{playbook.Error, playbook.Warning, playbook.Info} {
+		for _, f := range found {
+			if f.Severity != severity {
+				continue
+			}
+			if severity == playbook.Info && !a.verbose {
+				a.hidden++
+				continue
+			}
+			fmt.Fprintf(a.stderr, "%s %s: %s\n    %s\n", strings.ToUpper(string(f.Severity)), f.Rule, f.Subject, f.Message)
+			if f.Fix != "" {
+				fmt.Fprintf(a.stderr, "    next: %s\n", f.Fix)
+			}
+		}
+	}
+}
+
+// decide turns findings into the exit code.
+func (a *app) decide(found []playbook.Finding) {
+	if playbook.Worst(found) == playbook.Error {
+		a.answer = exitNo
+	}
+}
+
+// table prints aligned columns.
+func table(w io.Writer, rows [][]string) {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(tw, "  "+strings.Join(row, "\t"))
+	}
+	tw.Flush()
+}
+
+func size(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return humanize.Comma(int64(n)) + " " + noun + "s"
+}

@@ -1,0 +1,270 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"seatsmith/internal/model"
+	"seatsmith/internal/plan"
+	"seatsmith/internal/playbook"
+	"seatsmith/internal/verify"
+	"seatsmith/internal/write"
+)
+
+// Reporter receives what happens while the line runs. Every field may be nil.
+type Reporter struct {
+	Stage    func(name string)                            // a step begins: "open", "plan", "write", "verify"
+	Plan     func(p *plan.Plan)                           // the plan is made, before anything is written
+	Progress func(stage string, done, total int64)        // bytes of the step that runs
+	Event    func(kind string, fields map[string]any)     // one call per event worth a line
+	Findings func(stage string, found []playbook.Finding) // a step's findings, as soon as they are known
+}
+
+func (r Reporter) stage(name string) {
+	if r.Stage != nil {
+		r.Stage(name)
+	}
+}
+
+func (r Reporter) findings(stage string, found []playbook.Finding) {
+	if r.Findings != nil && len(found) > 0 {
+		r.Findings(stage, found)
+	}
+}
+
+// Outcome is what a line did; its JSON form is what `forge --json` and `quantize --json` print.
+type Outcome struct {
+	Schema   int                   `json:"schema"`
+	Verdict  string                `json:"verdict"` // ok | warn | fail
+	Output   string                `json:"output"`  // "" when nothing was published
+	Run      string                `json:"run"`     // the run folder, "" when the line ended before it
+	BytesIn  int64                 `json:"bytes_in"`
+	BytesOut int64                 `json:"bytes_out"`
+	Schemes  map[string]plan.Tally `json:"schemes"`
+	Shards   int                   `json:"shards"`
+	Resumed  int                   `json:"resumed"`
+	Head     model.Head            `json:"mtp"`
+	HeadFrom string                `json:"head_from"` // body | donor | none
+	Findings []playbook.Finding    `json:"findings"`
+	Verify   *verify.Report        `json:"verify"` // nil when the line ended before it, or for quantize
+}
+
+// judge sets the verdict from every finding that the line collected.
+func (o *Outcome) judge() {
+	all := o.Findings
+	if o.Verify != nil {
+		all = append(slices.Clone(all), o.Verify.Findings...)
+	}
+	switch playbook.Worst(all) {
+	case playbook.Error:
+		o.Verdict = "fail"
+	case playbook.Warning:
+		o.Verdict = "warn"
+	default:
+		o.Verdict = "ok"
+	}
+	if o.Verify != nil && o.Verdict == "ok" {
+		o.Verdict = o.Verify.Verdict
+	}
+}
+
+// Open opens the body and lays the donor's head over it, when there is a donor. Close the result.
+func Open(body, donor string) (*model.Model, error) {
+	b, err := model.Open(body)
+	if err != nil {
+		return nil, err
+	}
+	if donor == "" {
+		return b, nil
+	}
+	d, err := model.OpenDonor(donor)
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	view, err := model.Overlay(b, d)
+	if err != nil {
+		return nil, errors.Join(err, b.Close(), d.Close())
+	}
+	return view, nil
+}
+
+// ErrExists says that there is something under the output's name.
+var ErrExists = errors.New("the output already exists")
+
+// Forge does the whole line. An Outcome with verdict "fail" is an answer, not an error; err means that it could not be
+// found out. Both may be set when the line broke off half way.
+func Forge(ctx context.Context, j Job, version string, rep Reporter) (*Outcome, error) {
+	return do(ctx, j, version, rep, true)
+}
+
+// Quantize does the line up to the published folder and does not verify it.
+func Quantize(ctx context.Context, j Job, version string, rep Reporter) (*Outcome, error) {
+	return do(ctx, j, version, rep, false)
+}
+
+func do(ctx context.Context, j Job, version string, rep Reporter, verified bool) (*Outcome, error) {
+	if err := j.Check(); err != nil {
+		return nil, err
+	}
+	j.Output = filepath.Clean(j.Output)
+	out := &Outcome{Schema: 1, Findings: []playbook.Finding{}, Schemes: map[string]plan.Tally{}}
+	if _, err := os.Lstat(j.Output); err == nil {
+		return nil, fmt.Errorf("%w: %s; nothing is overwritten: judge it with `seatsmith verify %s`, or name another output", ErrExists, j.Output, j.Output)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking at the output: %w", err)
+	}
+
+	rep.stage("open")
+	view, err := Open(j.Body, j.Donor)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	p, found, err := Prepare(view, j, version)
+	if err != nil {
+		return nil, err
+	}
+	rep.findings("plan", found)
+	out.Findings = append(out.Findings, found...)
+	out.Head, out.HeadFrom = view.Head, headFrom(view)
+	if p == nil || playbook.Worst(out.Findings) == playbook.Error {
+		out.judge()
+		return out, nil
+	}
+	out.BytesIn, out.BytesOut = p.BytesIn, p.BytesOut
+	for s, t := range p.Schemes {
+		out.Schemes[string(s)] = t
+	}
+	if rep.Plan != nil {
+		rep.Plan(p)
+	}
+	return out, execute(ctx, j, p, view, out, rep, verified)
+}
+
+// execute runs the steps that touch the disk.
+func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *Outcome, rep Reporter, verified bool) (err error) {
+	run, err := OpenRun(j.Output)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, run.Event("stopped", map[string]any{"error": err.Error()}))
+		}
+		err = errors.Join(err, run.Close())
+	}()
+	out.Run = run.Dir
+	event := func(kind string, fields map[string]any) {
+		if rep.Event != nil {
+			rep.Event(kind, fields)
+		}
+		// The run's log is a record for people; a full disk shows where it matters, in the write step.
+		_ = run.Event(kind, fields)
+	}
+	if err := errors.Join(run.SaveJob(j), run.SaveJSON("plan.json", p)); err != nil {
+		return err
+	}
+	event("planned", map[string]any{"plan": p.Hash(), "bytes_in": p.BytesIn, "bytes_out": p.BytesOut})
+
+	rep.stage("write")
+	res, err := write.Run(ctx, p, view, j.Output, write.Options{Workers: j.Workers, SHA256: j.SHA256, Progress: rep.Progress, Event: event})
+	if err != nil {
+		if refusal, ok := errors.AsType[*write.Refusal](err); ok {
+			rep.findings("write", refusal.Findings)
+			out.Findings = append(out.Findings, refusal.Findings...)
+			out.judge()
+			event("refused", map[string]any{"findings": refusal.Findings})
+			return nil
+		}
+		return err
+	}
+	out.Output, out.Shards, out.Resumed, out.BytesOut = res.Dir, res.Shards, res.Resumed, res.BytesOut
+	rep.findings("write", res.Findings)
+	out.Findings = append(out.Findings, res.Findings...)
+	out.judge()
+	if !verified {
+		return nil
+	}
+
+	rep.stage("verify")
+	report, err := verify.Checkpoint(ctx, j.Output, verify.Options{Source: view, Workers: j.Workers, Progress: rep.Progress})
+	if err != nil {
+		return fmt.Errorf("the checkpoint is written, but could not be verified (try `seatsmith verify %s`): %w", j.Output, err)
+	}
+	out.Verify = report
+	rep.findings("verify", report.Findings)
+	broken := exceeded(j.Bounds, report)
+	rep.findings("bounds", broken)
+	out.Findings = append(out.Findings, broken...)
+	out.judge()
+	event("verified", map[string]any{"verdict": out.Verdict})
+	return run.SaveJSON("verify.json", report)
+}
+
+// Prepare judges a view and plans it. The plan is nil when the view itself is refused.
+func Prepare(view *model.Model, j Job, version string) (*plan.Plan, []playbook.Finding, error) {
+	judged := verify.Source(view)
+	if playbook.Worst(judged.Findings) == playbook.Error {
+		return nil, judged.Findings, nil
+	}
+	o, err := j.PlanOptions()
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Version = version
+	p, err := plan.Make(view, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, merge(judged.Findings, p.Findings), nil
+}
+
+// merge joins two lists and drops what the second repeats.
+func merge(a, b []playbook.Finding) []playbook.Finding {
+	out := slices.Clone(a)
+	for _, f := range b {
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// exceeded compares the measured errors with the job's bounds. A bound on a role that was not measured is broken too:
+// nobody could find out whether it holds.
+func exceeded(b Bounds, r *verify.Report) []playbook.Finding {
+	var roles []string
+	for role := range b.RelativeMSE {
+		roles = append(roles, role)
+	}
+	slices.Sort(roles)
+	var out []playbook.Finding
+	for _, role := range roles {
+		bound := b.RelativeMSE[role]
+		got, measured := r.ErrorByRole[role]
+		switch {
+		case !measured:
+			out = append(out, playbook.New("bound-exceeded", role, fmt.Sprintf("the job bounds the relative error of role %s at %g, but no tensor of that role was quantized and compared", role, bound),
+				"remove the bound from the job, or choose a recipe that quantizes the role"))
+		case !(got.RelativeMSE <= bound):
+			out = append(out, playbook.New("bound-exceeded", role, fmt.Sprintf("relative mean squared error %.6f of role %s is above the job's bound %g", got.RelativeMSE, role, bound),
+				"keep the role at a wider scheme, or raise bounds.relative_mse."+role+" on purpose"))
+		}
+	}
+	return out
+}
+
+func headFrom(m *model.Model) string {
+	switch {
+	case m.Head.Present == 0:
+		return "none"
+	case m.DonorDir != "":
+		return string(model.Donor)
+	}
+	return string(model.Body)
+}

@@ -1,0 +1,130 @@
+package line
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/dustin/go-humanize"
+	"go.yaml.in/yaml/v3"
+
+	"seatsmith/internal/numeric"
+	"seatsmith/internal/plan"
+)
+
+// Job is what the user asks of forge. Paths in a job file are relative to the file's folder.
+type Job struct {
+	Schema    int    `yaml:"schema" json:"schema"` // 1
+	Name      string `yaml:"name" json:"name"`
+	Body      string `yaml:"body" json:"body"`                           // folder of the fine-tune
+	Donor     string `yaml:"donor,omitempty" json:"donor,omitempty"`     // base that has the head: folder (may be partial) or one file
+	Output    string `yaml:"output" json:"output"`                       // must not exist
+	Recipe    string `yaml:"recipe,omitempty" json:"recipe,omitempty"`   // built-in name or YAML file
+	Dialect   string `yaml:"dialect,omitempty" json:"dialect,omitempty"` // compressed-tensors
+	Math      string `yaml:"math,omitempty" json:"math,omitempty"`       // modelopt | ct
+	Search    string `yaml:"search,omitempty" json:"search,omitempty"`   // max
+	Groups    string `yaml:"groups,omitempty" json:"groups,omitempty"`   // server | llm-compressor
+	ShardSize string `yaml:"shard_size,omitempty" json:"shard_size,omitempty"`
+	Workers   int    `yaml:"workers,omitempty" json:"workers,omitempty"` // 0: one per CPU
+	SHA256    bool   `yaml:"sha256,omitempty" json:"sha256,omitempty"`
+	Bounds    Bounds `yaml:"bounds,omitempty" json:"bounds"`
+}
+
+// Bounds are the numbers that a result must keep; beyond one, the answer is no.
+type Bounds struct {
+	// RelativeMSE is the largest sum of squared errors over sum of squares of the source, by role ("mlp", "attention" …).
+	RelativeMSE map[string]float64 `yaml:"relative_mse,omitempty" json:"relative_mse,omitempty"`
+}
+
+// ReadJob reads a job file. Unknown fields are refused by name and line.
+func ReadJob(path string) (Job, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Job{}, fmt.Errorf("reading the job: %w", err)
+	}
+	var j Job
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&j); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the file is empty; start from examples/tavern/job.yaml")
+		}
+		return Job{}, fmt.Errorf("%s: %w", path, err)
+	}
+	var extra any
+	if err := dec.Decode(&extra); !errors.Is(err, io.EOF) {
+		return Job{}, fmt.Errorf("%s: holds more than one YAML document; keep one job per file", path)
+	}
+	if j.Schema != 1 {
+		return Job{}, fmt.Errorf("%s: schema: got %d, this version reads schema 1; add the line \"schema: 1\"", path, j.Schema)
+	}
+	dir := filepath.Dir(path)
+	for _, p := range []*string{&j.Body, &j.Donor, &j.Output} {
+		*p = relativeTo(dir, *p)
+	}
+	if isPath(j.Recipe) {
+		j.Recipe = relativeTo(dir, j.Recipe)
+	}
+	return j, nil
+}
+
+// isPath tells a recipe file from a built-in name.
+func isPath(recipe string) bool {
+	return filepath.Ext(recipe) == ".yaml" || filepath.Ext(recipe) == ".yml" || filepath.Base(recipe) != recipe
+}
+
+func relativeTo(dir, p string) string {
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(dir, p)
+}
+
+// Check finds what is missing or out of range; every error names the field.
+func (j Job) Check() error {
+	var errs []error
+	if j.Body == "" {
+		errs = append(errs, errors.New("body: missing; name the folder of the fine-tune"))
+	}
+	if j.Output == "" {
+		errs = append(errs, errors.New("output: missing; name the folder to make"))
+	}
+	if j.Workers < 0 {
+		errs = append(errs, fmt.Errorf("workers: %d is negative; 0 means one per CPU", j.Workers))
+	}
+	for role, bound := range j.Bounds.RelativeMSE {
+		if !(bound > 0) || math.IsInf(bound, 0) {
+			errs = append(errs, fmt.Errorf("bounds.relative_mse.%s: %v is not a positive number", role, bound))
+		}
+	}
+	if o, err := j.PlanOptions(); err != nil {
+		errs = append(errs, err)
+	} else if err := o.Check(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// PlanOptions turns the job's words into the planner's.
+func (j Job) PlanOptions() (plan.Options, error) {
+	o := plan.Options{Recipe: j.Recipe, Dialect: j.Dialect, Search: j.Search, Groups: j.Groups}
+	if j.Math != "" {
+		m, err := numeric.ParseMath(j.Math)
+		if err != nil {
+			return o, fmt.Errorf("math: %w", err)
+		}
+		o.Math = m
+	}
+	if j.ShardSize != "" {
+		n, err := humanize.ParseBytes(j.ShardSize)
+		if err != nil || n == 0 || n > math.MaxInt64 {
+			return o, fmt.Errorf("shard_size: %q is not a size such as 5GB", j.ShardSize)
+		}
+		o.ShardSize = int64(n)
+	}
+	return o, nil
+}

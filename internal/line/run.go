@@ -1,0 +1,93 @@
+package line
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"seatsmith/internal/atomicfile"
+)
+
+// Run is the folder OUT.run/ beside an output. Its files are written whole or not at all, except events.jsonl, which only
+// grows. Files that it does not know are left alone.
+type Run struct {
+	Dir string
+
+	mu     sync.Mutex
+	events *os.File
+}
+
+// RunDir is where the run of an output lives.
+func RunDir(output string) string { return filepath.Clean(output) + ".run" }
+
+// OpenRun makes the run folder of an output, or continues the one of an unfinished attempt.
+func OpenRun(output string) (*Run, error) {
+	dir := RunDir(output)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("making the run folder: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "events.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the run's events: %w", err)
+	}
+	return &Run{Dir: dir, events: f}, nil
+}
+
+// Event appends one line: {"schema":1,"time":…,"event":kind, fields…}. It may be called from any goroutine.
+func (r *Run) Event(kind string, fields map[string]any) error {
+	line := map[string]any{"schema": 1, "time": time.Now().UTC().Format(time.RFC3339Nano), "event": kind}
+	for k, v := range fields {
+		line[k] = v
+	}
+	data, err := json.Marshal(line)
+	if err != nil {
+		return fmt.Errorf("event %s: %w", kind, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.events.Write(append(data, '\n')); err != nil {
+		return fmt.Errorf("writing %s: %w", r.events.Name(), err)
+	}
+	return nil
+}
+
+// SaveJSON writes one of the run's documents.
+func (r *Run) SaveJSON(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return atomicfile.WriteFile(filepath.Join(r.Dir, name), append(data, '\n'), 0o644)
+}
+
+// SaveJob writes job.yaml with the paths made absolute, so that the run can be repeated from anywhere.
+func (r *Run) SaveJob(j Job) error {
+	j.Schema = 1
+	for _, p := range []*string{&j.Body, &j.Donor, &j.Output} {
+		if *p == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return fmt.Errorf("job.yaml: %w", err)
+		}
+		*p = abs
+	}
+	data, err := yaml.Marshal(j)
+	if err != nil {
+		return fmt.Errorf("job.yaml: %w", err)
+	}
+	return atomicfile.WriteFile(filepath.Join(r.Dir, "job.yaml"), data, 0o644)
+}
+
+// Close makes the events durable and closes them.
+func (r *Run) Close() error {
+	return errors.Join(r.events.Sync(), r.events.Close())
+}
