@@ -8,8 +8,7 @@ import (
 	"seatsmith/internal/numeric"
 )
 
-// A tile of ordinary weights: 2,048 rows of 5,120 are 21 MB of BF16, more than the caches hold; tiles of
-// 1 MB are what a writer works on.
+// benchTile makes ordinary weights: normally distributed with deviation 0.02.
 func benchTile(bytes int) []byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	src := make([]byte, bytes)
@@ -19,6 +18,7 @@ func benchTile(bytes int) []byte {
 	return src
 }
 
+// A tile that stays in a core's cache, as a writer's does, and one that does not.
 var tiles = []struct {
 	name  string
 	bytes int
