@@ -39,7 +39,7 @@ type Vision struct {
 const (
 	maxLayers  = 4096
 	maxExperts = 16384
-	maxSlots   = 4 << 20 // layers × experts
+	maxSlots   = 1 << 18 // layers × experts
 	maxSize    = 1 << 20
 )
 

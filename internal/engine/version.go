@@ -79,6 +79,8 @@ const (
 	TextOnlyPrefix Fact = "text-only-prefix"
 	// TextOnlyDrafter: the drafter is recognised for model_type qwen3_5_text and qwen3_5_moe_text.
 	TextOnlyDrafter Fact = "text-only-drafter"
+	// PadsRows: the weight-only NVFP4 kernel pads a height that 64 does not divide. Before, it refused such a module.
+	PadsRows Fact = "pads-rows"
 )
 
 type span struct {
@@ -92,6 +94,7 @@ var facts = map[Fact]span{
 	StrictNames:     {since: Version{0, 25}, source: "vllm-project/vllm#47058 (2026-06-30), #48496 (2026-07-18)"},
 	TextOnlyClass:   {since: Version{0, 27}, source: "vllm-project/vllm#50210 (2026-07-29)"},
 	TextOnlyPrefix:  {since: Version{0, 28}, source: "vllm-project/vllm#50355 (2026-08-06)"},
+	PadsRows:        {since: Version{0, 24}, source: "vllm-project/vllm#45295 (2026-06-12)"},
 	TextOnlyDrafter: {since: Version{0, 28}, source: "vllm-project/vllm#50734 (2026-08-10)"},
 }
 

@@ -1,0 +1,200 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"seatsmith/internal/dialect"
+	"seatsmith/internal/model"
+	"seatsmith/internal/numeric"
+	"seatsmith/internal/playbook"
+)
+
+const (
+	keptTile   = 4 << 20 // bytes of a kept tensor that are compared at once
+	decodeTile = 1 << 20 // values of a quantized weight that are decoded at once (at least one row)
+)
+
+// item is a source tensor and how the folder holds it.
+type item struct {
+	source *model.Tensor
+	stored *model.Tensor // kept: the same tensor
+	scheme dialect.Scheme
+	kind   kind
+	in     int64
+}
+
+// outcome is what a comparison of some rows or bytes found.
+type outcome struct {
+	equal     int64 // bytes compared and equal
+	differ    int64 // kept: bytes that differ
+	at        int64 // kept: offset of the first
+	err       numeric.Error
+	rows      int64
+	zeroRows  int64
+	zeroAt    int64
+	blocks    int64
+	collapsed int64
+}
+
+func (o *outcome) merge(p outcome) {
+	if o.differ == 0 {
+		o.at = p.at
+	}
+	if o.zeroRows == 0 {
+		o.zeroAt = p.zeroAt
+	}
+	o.equal += p.equal
+	o.differ += p.differ
+	o.err.Merge(p.err)
+	o.rows += p.rows
+	o.zeroRows += p.zeroRows
+	o.blocks += p.blocks
+	o.collapsed += p.collapsed
+}
+
+// compare holds every tensor of the source against the folder: kept ones byte for byte, quantized ones decoded.
+func (j *judge) compare(ctx context.Context) error {
+	j.roles = map[model.Role]*numeric.Error{}
+	if j.o.Source == nil {
+		j.suspected(nil)
+		return nil
+	}
+	items := j.items()
+	var tiles []span
+	for i, it := range items {
+		if it.stored != nil {
+			tiles = append(tiles, spans(i, it.source.Bytes(), keptTile)...)
+		} else {
+			tiles = append(tiles, spans(i, it.source.Shape()[0], max(1, decodeTile/max(1, it.in)))...)
+		}
+	}
+	results := make([]outcome, len(tiles))
+	size := func(i int) int64 {
+		if it := items[tiles[i].of]; it.stored == nil {
+			return tiles[i].n * it.source.Bytes() / max(1, it.source.Shape()[0])
+		}
+		return tiles[i].n
+	}
+	err := j.each(ctx, "compare", len(tiles), size, func(i int, b *buffers) error {
+		it := items[tiles[i].of]
+		var err error
+		if it.stored != nil {
+			results[i], err = kept(it, tiles[i], b)
+		} else {
+			results[i], err = j.decoded(it, tiles[i], b)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	sums := make([]outcome, len(items))
+	for i, r := range results {
+		sums[tiles[i].of].merge(r)
+	}
+	wrong := map[string]bool{}
+	for i := range items {
+		j.outcome(&items[i], &sums[i], wrong)
+	}
+	j.suspected(wrong)
+	return nil
+}
+
+// items pairs every source tensor with what the folder made of it.
+func (j *judge) items() []item {
+	modules := map[string]parts{}
+	for i := range j.m.Tensors {
+		t := &j.m.Tensors[i]
+		name := moduleName(t.Name)
+		if modules[name] == nil {
+			modules[name] = parts{}
+		}
+		modules[name][t.Suffix] = t
+	}
+	var out []item
+	for i := range j.o.Source.Tensors {
+		s := &j.o.Source.Tensors[i]
+		module := moduleName(s.Name)
+		same, ok := j.m.Lookup(s.Name)
+		k := absent
+		if s.Suffix == "weight" {
+			k = kindOf(modules[module])
+		}
+		switch {
+		case k == nvfp4 || k == fp8:
+			if scheme, in, ok := decodable(s, modules[module], k); ok {
+				out = append(out, item{source: s, scheme: scheme, kind: k, in: in})
+			} else if !j.condemned[module] {
+				j.skip("comparison of "+s.Name+": its quantized form is not one that is decoded here", true)
+			}
+		case k == modelopt || k == odd:
+			j.skip("comparison of quantized weights that are not compressed-tensors NVFP4 or FP8", true)
+		case ok:
+			if shapeOf(s) != shapeOf(same) {
+				if !j.condemned[same.Module] && !j.notes.any("tensor-shape") {
+					j.differs(s, fmt.Sprintf("it is stored as %s, the source has %s", shapeOf(same), shapeOf(s)))
+				}
+				continue
+			}
+			out = append(out, item{source: s, stored: same, kind: plain})
+		case s.Role == model.RoleExpert && j.perExpert(s):
+			j.skip("comparison of routed experts that the source holds in one tensor and the folder one by one", true)
+		case j.held[s.Base] || !j.unread && !j.notes.any(explainMissing...):
+			j.notes.join(generic(s.Name), playbook.New("source-missing", s.Name, "the source has the tensor and the folder does not", "write the checkpoint again from its source"))
+		}
+	}
+	return out
+}
+
+func shapeOf(t *model.Tensor) string { return fmt.Sprintf("%s %v", t.Dtype(), t.Shape()) }
+
+// perExpert says whether a fused tensor's experts are stored one by one.
+func (j *judge) perExpert(s *model.Tensor) bool {
+	prefix := moduleName(s.Name) + ".0."
+	for i := range j.m.Tensors {
+		if strings.HasPrefix(j.m.Tensors[i].Name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// differs notes a kept tensor that is not what the source has.
+func (j *judge) differs(s *model.Tensor, what string) {
+	if t, ok := j.m.Lookup(s.Name); ok {
+		j.blame(t)
+	}
+	if s.Role == model.RoleHead {
+		j.notes.join("", playbook.New("head-bytes", s.Name, what, "lay the head over again from the donor: drafts are accepted only as often as the head is exact"))
+		return
+	}
+	j.notes.join("", playbook.New("kept-bytes", s.Name, what, "write the checkpoint again from its source, or name the source that it was made from"))
+}
+
+// kept compares bytes.
+func kept(it item, at span, b *buffers) (outcome, error) {
+	x, y := b.bytes(0, at.n), b.bytes(1, at.n)
+	if err := it.source.ReadAt(x, at.off); err != nil {
+		return outcome{}, err
+	}
+	if err := it.stored.ReadAt(y, at.off); err != nil {
+		return outcome{}, err
+	}
+	if bytes.Equal(x, y) {
+		return outcome{equal: at.n}, nil
+	}
+	o := outcome{}
+	for i := range x {
+		if x[i] != y[i] {
+			if o.differ == 0 {
+				o.at = at.off + int64(i)
+			}
+			o.differ++
+		}
+	}
+	o.equal = at.n - o.differ
+	return o, nil
+}

@@ -1,0 +1,143 @@
+package verify
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"seatsmith/internal/engine"
+	"seatsmith/internal/playbook"
+)
+
+// quantization reads the block of config.json and judges what the server would refuse before it looks at modules.
+func (j *judge) quantization() error {
+	q, problems, err := engine.ReadQuantization(j.config)
+	if err != nil {
+		return err
+	}
+	looks := j.looks()
+	if q == nil {
+		// package model tells of quantized tensors without a block
+		if j.quantBroken = looks != ""; j.quantBroken {
+			j.skip("quantized modules against the server's rules, because nothing says how they are quantized", true)
+		}
+		return nil
+	}
+	j.quant = q
+	switch {
+	case q.Method == engine.CompressedTensors:
+		j.dialectKnown = true
+	case q.Method == "":
+		j.quantBroken = true
+		j.blameConfig()
+		j.add(playbook.New("quant-method", q.Key+".quant_method",
+			fmt.Sprintf("it is empty or missing; the server knows no such method. The tensors look like %s", orUnquantized(looks)),
+			fmt.Sprintf("write \"quant_method\": %q", orUnquantized(looks))))
+		j.skip("quantized modules against the server's rules, because no method is named", true)
+	default:
+		j.quantBroken = true
+		j.add(playbook.New("dialect-unread", q.Key+".quant_method",
+			fmt.Sprintf("%q is another dialect than compressed-tensors and is not judged by this version", q.Method),
+			"check the folder with the server itself"))
+		j.skip("quantized modules: dialect "+q.Method+" is not judged by this version", true)
+	}
+	if strings.HasPrefix(q.Key, "text_config.") {
+		j.add(playbook.New("quant-method", q.Key,
+			"the block stands inside text_config, where only vLLM looks, and only when the top level has none",
+			"move it to the top level of config.json").As(playbook.Warning))
+	}
+	for _, p := range problems {
+		f := playbook.New("config-args", p.Where, p.Message, "write the arguments as the server knows them")
+		if !p.Serious {
+			f = f.As(playbook.Warning)
+		}
+		j.blameConfig()
+		j.add(f)
+	}
+	if q.Transform {
+		j.skip("what transform_config does to the weights", true)
+	}
+	return nil
+}
+
+// looks says which dialect the stored tensors look like, "" for an unquantized folder.
+func (j *judge) looks() string {
+	out := ""
+	for i := range j.m.Tensors {
+		switch t := &j.m.Tensors[i]; t.Suffix {
+		case "weight_scale_2":
+			return "modelopt"
+		case "weight_packed", "weight_global_scale", "weight_scale":
+			out = engine.CompressedTensors
+		}
+	}
+	return out
+}
+
+func orUnquantized(looks string) string {
+	if looks == "" {
+		return "an unquantized checkpoint"
+	}
+	return looks
+}
+
+// entries judges the ignore list as a whole.
+func (j *judge) entries() {
+	if j.quant == nil || !j.dialectKnown {
+		return
+	}
+	for _, d := range j.bound.Dead(j.resolved) {
+		j.blameConfig()
+		message := "the entry matches nothing that the server asks for: " + d.Reason
+		if len(d.Means) > 0 {
+			message += "; it seems to mean " + listed(d.Means, 3)
+		}
+		j.notes.join(d.Reason, playbook.New("ignore-dead", fmt.Sprintf("%s.ignore: %q", j.quant.Key, d.Entry), message,
+			"write the module's whole name as it is on disk, or a pattern that starts re:.*"))
+	}
+}
+
+// cacheScales: a key/value cache scheme wants two scales per layer of full attention; without them the server uses 1.
+func (j *judge) cacheScales() {
+	if j.quant == nil || j.quant.KV == nil {
+		return
+	}
+	for i := range j.srv.Linears {
+		l := &j.srv.Linears[i]
+		attention, ok := strings.CutSuffix(l.Runtime, ".qkv_proj")
+		if !ok || l.Drafter {
+			continue
+		}
+		for _, s := range []string{"k_scale", "v_scale"} {
+			if j.caches[attention+".attn."+s] == nil {
+				j.notes.join("missing", playbook.New("kv-scale-missing", strings.TrimSuffix(l.Shards[0].Name, ".q_proj")+"."+s,
+					"kv_cache_scheme makes the server keep keys and values in FP8, but the scale is not stored; it uses 1.0",
+					"calibrate the cache, or set kv_cache_scheme to null"))
+			}
+		}
+	}
+}
+
+// traps are parts of a path that make the server take another speculative method (R19).
+var traps = []string{"eagle-", "eagle3", "dflash", "dspark"}
+
+// path: the server matches the path that it is given, lower-cased, before it looks at the head.
+func (j *judge) path() {
+	abs, err := filepath.Abs(j.dir)
+	if err != nil {
+		abs = j.dir
+	}
+	base, parents := strings.ToLower(filepath.Base(abs)), strings.ToLower(filepath.Dir(abs))
+	for _, t := range traps {
+		message := fmt.Sprintf("the path contains %q, by which the server chooses another method than mtp", t)
+		switch {
+		case strings.Contains(base, t):
+			j.add(playbook.New("path-trap", filepath.Base(abs), message, "rename the folder"))
+			return
+		case strings.Contains(parents, t):
+			j.add(playbook.New("path-trap", filepath.Base(abs), message+" (a folder above; it matters if the server sees the same path)",
+				"serve it under a path without that part").As(playbook.Warning))
+			return
+		}
+	}
+}

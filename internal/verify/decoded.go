@@ -1,0 +1,256 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"seatsmith/internal/dialect"
+	"seatsmith/internal/model"
+	"seatsmith/internal/numeric"
+	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
+)
+
+// Largest relative mean squared error of one tensor that its coding can explain. More means that codes, scales or
+// tensors were mixed up, not that the numbers are coarse.
+//
+// NVFP4: a block of 16 is coded as E2M1 times a scale; let its largest value be 6 in units of the scale. The value of a
+// half step between neighbours is lost at most: 1 between 4 and 6, 0.5 between 2 and 4, 0.25 below. The worst block has
+// one 6 and fifteen values at such a midpoint: 15·1²/(6²+15·5²) = 0.036, 15·0.5²/(6²+15·2.5²) = 0.029,
+// 15·0.25²/(6²+15·0.25²) = 0.025. Rounding the scale to E4M3 moves the 6 to at most 6.4, which is clipped: 0.16 more of
+// at least 36, so 0.004. Together 0.040. Searched scales lower it. Trained weights give 0.008 to 0.009; swapped nibbles
+// give about 2, scales of other blocks 0.1 and more. Blocks whose scale is subnormal are coarser, but they are at least
+// 28,672 times smaller than the largest block.
+//
+// FP8: E4M3 has 3 bits of mantissa, so half a step is at most 1/16 of the value: 1/256 = 0.0039, and 0.0044 with the
+// second rounding over BF16. Trained weights give 0.0007.
+const (
+	boundNVFP4 = 0.05
+	boundFP8   = 0.005
+)
+
+// decodable says how a module's tensors are decoded for a source weight [out, in]; ok is false when a part is missing,
+// of another dtype or shape.
+func decodable(s *model.Tensor, p parts, k kind) (scheme dialect.Scheme, in int64, ok bool) {
+	shape := s.Shape()
+	if len(shape) != 2 || !float(s) {
+		return "", 0, false
+	}
+	out, in := shape[0], shape[1]
+	is := func(attr string, d safetensors.Dtype, shapes ...[]int64) bool {
+		t := p[attr]
+		return t != nil && t.Dtype() == d && slices.ContainsFunc(shapes, func(x []int64) bool { return slices.Equal(x, t.Shape()) })
+	}
+	if k == nvfp4 {
+		ok := in%16 == 0 && is("weight_packed", safetensors.U8, []int64{out, in / 2}) &&
+			is("weight_scale", safetensors.F8E4M3, []int64{out, in / 16}) && is("weight_global_scale", safetensors.F32, []int64{1}, []int64{})
+		return dialect.NVFP4W4A16, in, ok
+	}
+	scale := p["weight_scale"]
+	if !is("weight", safetensors.F8E4M3, shape) || scale == nil || !float(scale) {
+		return "", 0, false
+	}
+	switch {
+	case slices.Equal(scale.Shape(), []int64{out, 1}):
+		return dialect.FP8Channel, in, true
+	case scale.Ref.Tensor.Elements() == 1 && len(scale.Shape()) < 2:
+		return dialect.FP8Tensor, in, true
+	}
+	return "", 0, false
+}
+
+// decoded compares some rows of a quantized weight with its source.
+func (j *judge) decoded(it item, at span, b *buffers) (outcome, error) {
+	s := it.source
+	width := s.Bytes() / max(1, s.Ref.Tensor.Elements())
+	src := b.bytes(0, at.n*it.in*width)
+	if err := s.ReadAt(src, at.off*it.in*width); err != nil {
+		return outcome{}, err
+	}
+	dst := b.floats(at.n * it.in)
+	module := moduleName(s.Name)
+	if err := dialect.CompressedTensors().Decode(dst, module, it.scheme, it.in, at.off, at.n, j.read); err != nil {
+		return outcome{}, err
+	}
+	o := outcome{rows: at.n, zeroAt: -1}
+	o.add(dst, src, s.Dtype())
+	for r := range at.n {
+		row := dst[r*it.in : (r+1)*it.in]
+		source := src[r*it.in*width : (r+1)*it.in*width]
+		if zero(row) && largest(s.Dtype(), source) >= j.floor(it, at.off+r) {
+			if largest(s.Dtype(), source) > 0 {
+				if o.zeroRows == 0 {
+					o.zeroAt = at.off + r
+				}
+				o.zeroRows++
+			}
+			continue
+		}
+		if it.kind != nvfp4 {
+			continue
+		}
+		o.blocks += it.in / 16
+		for i := int64(0); i < it.in; i += 16 {
+			if zero(row[i:i+16]) && largest(s.Dtype(), source[i*width:(i+16)*width]) > 0 {
+				o.collapsed++
+			}
+		}
+	}
+	return o, nil
+}
+
+// read is the dialect's way to the folder's bytes.
+func (j *judge) read(name string, p []byte, off int64) (safetensors.Dtype, error) {
+	t, ok := j.m.Lookup(name)
+	if !ok {
+		return "", fmt.Errorf("tensor %s is not in the folder", name)
+	}
+	if len(p) == 0 {
+		return t.Dtype(), nil
+	}
+	return t.Dtype(), t.ReadAt(p, off)
+}
+
+// floor is the largest value that may honestly become zero, with room for rounding. NVFP4: a quarter of the smallest
+// scale that a quantizer writes for a block that underflows (0.125, compressed-tensors; modelopt's is smaller). FP8 per
+// tensor: half of E4M3's smallest step. FP8 per channel codes the largest value of a row as 448, so nothing may.
+func (j *judge) floor(it item, row int64) float32 {
+	switch module := moduleName(it.source.Name); it.scheme {
+	case dialect.NVFP4W4A16:
+		if g := j.globals[module+".weight_global_scale"]; g > 0 {
+			return 1.05 * 0.25 * 0.125 / g
+		}
+	case dialect.FP8Tensor:
+		var p [4]byte
+		if t, ok := j.m.Lookup(module + ".weight_scale"); ok && t.ReadAt(p[:t.Bytes()], 0) == nil {
+			return 1.05 * floatAt(t.Dtype(), p[:]) / 1024
+		}
+	}
+	return 0
+}
+
+func zero(values []float32) bool {
+	for _, v := range values {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// largest is the largest magnitude of source values.
+func largest(d safetensors.Dtype, p []byte) float32 {
+	var most float32
+	width := 2
+	if d == safetensors.F32 {
+		width = 4
+	}
+	for i := 0; i+width <= len(p); i += width {
+		if v := floatAt(d, p[i:]); v > most {
+			most = v
+		} else if -v > most {
+			most = -v
+		}
+	}
+	return most
+}
+
+// add sums the differences. BF16 sources take the fast path of package numeric.
+func (o *outcome) add(dst []float32, src []byte, d safetensors.Dtype) {
+	if d == safetensors.BF16 {
+		o.err.AddBF16(dst, src)
+		return
+	}
+	width := len(src) / max(1, len(dst))
+	for i, v := range dst {
+		ref := float64(floatAt(d, src[i*width:]))
+		diff := float64(v) - ref
+		o.err.SumSq += diff * diff
+		o.err.SumRef += ref * ref
+		if a := math.Abs(diff); a > o.err.MaxAbs {
+			o.err.MaxAbs = a
+		}
+		o.err.N++
+	}
+}
+
+// outcome judges one tensor. wrong collects modules whose values are too far off to be coding.
+func (j *judge) outcome(it *item, o *outcome, wrong map[string]bool) {
+	s := it.source
+	j.report.BytesIdentical += o.equal
+	if it.stored != nil {
+		if o.differ > 0 {
+			j.differs(s, fmt.Sprintf("%d of its %d bytes differ from the source, the first at byte %d", o.differ, s.Bytes(), o.at))
+		}
+		return
+	}
+	module := moduleName(s.Name)
+	mse, bound := o.err.RelativeMSE(), boundFP8
+	if it.kind == nvfp4 {
+		bound = boundNVFP4
+	}
+	far := !(mse <= bound)
+	if far {
+		wrong[module] = true
+	}
+	if finite(mse) {
+		if j.roles[s.Role] == nil {
+			j.roles[s.Role] = &numeric.Error{}
+		}
+		j.roles[s.Role].Merge(o.err)
+	}
+	if j.faulty[module] {
+		return
+	}
+	if o.zeroRows > 0 || o.collapsed > 0 || far {
+		j.blameModule(module)
+	}
+	switch {
+	case o.zeroRows > 0:
+		j.notes.join("", playbook.New("zero-row", s.Name,
+			fmt.Sprintf("%d of %d rows are zero throughout although the source's are not, the first is row %d", o.zeroRows, s.Shape()[0], o.zeroAt),
+			"quantize the module again from the source"))
+	case o.collapsed > 0:
+		delete(j.subnormal, module)
+		ratio := ""
+		if g := j.globals[module+".weight_global_scale"]; g > 0 {
+			ratio = fmt.Sprintf(" (largest value of the group %.4g)", 2688/g)
+		}
+		j.notes.join("zero", playbook.New("block-collapsed", s.Name,
+			fmt.Sprintf("%d of %d blocks are zero throughout although the source's are not%s", o.collapsed, o.blocks, ratio),
+			"keep the tensor (and its fused partners) in BF16 or FP8, or repair the outlier in the source").As(playbook.Error))
+	case far:
+		j.notes.join(it.kind.String(), playbook.New("error-bound", s.Name,
+			fmt.Sprintf("its relative mean squared error is %.4g, %s explains at most %g: codes, scales or tensors are mixed up", mse, it.kind, bound),
+			"quantize the module again from the source, or name the source that it was made from"))
+	}
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// suspected tells of inverted global scales and of blocks outside the window, once it is known what the source says.
+func (j *judge) suspected(wrong map[string]bool) {
+	for _, module := range j.suspects {
+		g := j.globals[module+".weight_global_scale"]
+		f := playbook.New("scale-inverted", module+".weight_global_scale",
+			fmt.Sprintf("it is %v; as a divisor that means a largest weight of %.4g, as modelopt's multiplier one of %.4g", g, 2688/g, 2688*g),
+			"store the reciprocal: compressed-tensors divides by 2688/amax, modelopt multiplies by amax/2688")
+		if wrong[module] {
+			f = f.As(playbook.Error)
+			f.Message += "; decoded so, the weights are not the source's"
+		}
+		j.notes.join("", f)
+	}
+	for i := range j.m.Tensors {
+		module := moduleName(j.m.Tensors[i].Name)
+		n, ok := j.subnormal[module]
+		if !ok || j.faulty[module] {
+			continue
+		}
+		delete(j.subnormal, module)
+		j.notes.join("window", playbook.New("block-collapsed", module+".weight_scale",
+			fmt.Sprintf("%d of %d blocks lie more than 28,672 times below the largest value of their group: their scales are subnormal and coarse", n.some, n.of),
+			"keep the tensor (and its fused partners) in BF16 or FP8, or repair the outlier in the source").As(playbook.Warning))
+	}
+}
