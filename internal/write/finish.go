@@ -141,7 +141,7 @@ func (r *run) copyCompanion(ctx context.Context, f model.CompanionFile) (model.F
 	if err != nil {
 		return none, err
 	}
-	if before != after || h.n != before.Bytes {
+	if !before.same(after) || h.n != before.Bytes {
 		return none, fmt.Errorf("%w while it was copied: %d bytes before, %d copied, %d after; start again when it is at rest",
 			ErrSourceChanged, before.Bytes, h.n, after.Bytes)
 	}

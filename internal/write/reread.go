@@ -87,7 +87,9 @@ func (p *production) reread(ctx context.Context) (model.FileHash, error) {
 		return model.FileHash{}, fmt.Errorf("reading back: %w", err)
 	}
 	defer f.Close()
-	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) // advice: where it is not taken, memory is read
+	// Advice: where it is not taken, memory is read. Asking for stretches ahead (WILLNEED) was measured to be slower.
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL)
 	info, err := f.Stat()
 	if err != nil {
 		return model.FileHash{}, fmt.Errorf("reading back: %w", err)

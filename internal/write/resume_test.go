@@ -146,6 +146,33 @@ func TestAShardWhoseSourceChangedIsWrittenAgain(t *testing.T) {
 	sameTree(t, tree(t, out), tree(t, filepath.Join(dir, "fresh")))
 }
 
+// Two fine-tunes of one base have equal headers, and images set every time to one moment.
+func TestAnotherFineTuneOfTheSameSizeAndTimeIsNotMixedIn(t *testing.T) {
+	one, other := copyFolder(t, tinyBody), copyFolder(t, tinyBody)
+	m := openView(t, one, tinyDonor)
+	p := makePlan(t, m, smallShards)
+	edit(t, other, p.Items[p.Shards[0].Items[0]].Source, func(b []byte) { b[1] ^= 1 })
+	epoch := time.Unix(1, 0)
+	for _, dir := range []string{one, other} {
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		must(t, err)
+		for _, f := range files {
+			must(t, os.Chtimes(f, epoch, epoch))
+		}
+	}
+	m = openView(t, one, tinyDonor)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	interruptAt(t, p, m, out, "shard-journalled:"+p.Shards[1].File)
+	m = openView(t, other, tinyDonor)
+	if again := makePlan(t, m, smallShards); again.Hash() != p.Hash() {
+		t.Fatal("the plans differ, so this test shows nothing")
+	}
+	mustRun(t, p, m, out, write.Options{})
+	mustRun(t, p, m, filepath.Join(dir, "fresh"), write.Options{})
+	sameTree(t, tree(t, out), tree(t, filepath.Join(dir, "fresh")))
+}
+
 func TestTheUnfinishedFolderOfAnotherPlanIsRefused(t *testing.T) {
 	m, p := tiny(t)
 	out := filepath.Join(t.TempDir(), "out")

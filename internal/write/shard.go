@@ -23,6 +23,8 @@ type production struct {
 	units  []*unit
 	queue  *queue
 
+	flusher *flusher
+
 	mu      sync.Mutex
 	pieces  map[string][]piece // by output tensor, in any order
 	natives map[string]float32
@@ -98,6 +100,8 @@ func (r *run) produce(ctx context.Context, index int) (*production, error) {
 		return nil, fmt.Errorf("creating shard %s: %w", sh.file, errors.Join(err, removeIfThere(p.tmp)))
 	}
 	failpoint("shard-created:" + sh.file)
+	p.flusher = newFlusher(p.tmp)
+	defer p.flusher.close()
 	stop := context.AfterFunc(ctx, func() { p.queue.fail(context.Cause(ctx)) })
 	defer stop()
 	var wg sync.WaitGroup
@@ -154,6 +158,7 @@ func (p *production) put(name string, b []byte, off int64) error {
 	if err := p.writer.WriteAt(name, b, off); err != nil {
 		return fmt.Errorf("writing tensor %s of shard %s: %w", name, p.sh.file, err)
 	}
+	p.flusher.wrote(pc.n)
 	return nil
 }
 

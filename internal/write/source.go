@@ -5,16 +5,23 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"seatsmith/internal/model"
 	"seatsmith/internal/safetensors"
 )
 
-// identity is what tells a file from a later state of the same file without reading it.
+// identity is what tells a file from a later state of it, or from another file of the same name, without reading it. The
+// inode is there for files whose times were all set to one moment, as images and stores do.
 type identity struct {
-	Bytes   int64 `json:"bytes"`
-	MtimeNS int64 `json:"mtime_ns"`
+	Bytes   int64  `json:"bytes"`
+	MtimeNS int64  `json:"mtime_ns"`
+	Inode   uint64 `json:"inode,omitempty"`
 }
+
+// same says whether the file is as it was. Within a run it stays open, so a path that leads to another inode by now is
+// no harm, and on some network file systems inodes change by themselves.
+func (id identity) same(now identity) bool { return id.Bytes == now.Bytes && id.MtimeNS == now.MtimeNS }
 
 // sources remembers the state of every source file when the run began.
 type sources struct {
@@ -61,7 +68,11 @@ func identify(path string) (identity, error) {
 	if !info.Mode().IsRegular() {
 		return identity{}, fmt.Errorf("%s is not a regular file", path)
 	}
-	return identity{Bytes: info.Size(), MtimeNS: info.ModTime().UnixNano()}, nil
+	id := identity{Bytes: info.Size(), MtimeNS: info.ModTime().UnixNano()}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.Inode = s.Ino
+	}
+	return id, nil
 }
 
 // unchanged checks the files of a shard against the snapshot.
@@ -77,7 +88,7 @@ func (s *sources) unchanged(sh *shard) error {
 		if err != nil {
 			return fmt.Errorf("%w while tensor %s was read: %w", ErrSourceChanged, w.item.Source, err)
 		}
-		if id != s.ids[f] {
+		if !s.ids[f].same(id) {
 			return fmt.Errorf("%w while it was read: %s (%d bytes, was %d; tensor %s is in it): start again when the file is at rest",
 				ErrSourceChanged, f.Path, id.Bytes, s.ids[f].Bytes, w.item.Source)
 		}
