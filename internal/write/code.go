@@ -160,7 +160,7 @@ func storeScale(dst []byte, d safetensors.Dtype, scale float32) error {
 	}
 	u := numeric.BF16FromFloat32(scale)
 	if numeric.BF16ToFloat32(u) != scale {
-		return fmt.Errorf("scale %g does not fit BF16, in which the plan stores it: choose --math ct for this dialect", scale)
+		return fmt.Errorf("scale %g does not fit BF16, the dtype in which the plan stores it: make the plan again with --math ct", scale)
 	}
 	binary.LittleEndian.PutUint16(dst, u)
 	return nil
