@@ -47,7 +47,7 @@ func (p *production) do(t *tile, b *buffers) error {
 }
 
 // settle turns what was seen of a unit into its scales and stores them, then lets its tiles be coded. A unit with a
-// NaN or Inf gets neither: the shard is refused when all of it was looked at.
+// NaN or Inf, or with values that the format cannot hold, gets neither: the shard is refused when all of it was looked at.
 func (p *production) settle(u *unit) error {
 	if !u.finite() {
 		p.queue.settled(u, false)
@@ -57,6 +57,10 @@ func (p *production) settle(u *unit) error {
 	switch u.kind {
 	case nvfp4:
 		u.q = numeric.NewNVFP4(p.math, u.amax())
+		if u.extreme() {
+			p.queue.settled(u, false)
+			return nil
+		}
 		binary.LittleEndian.PutUint32(four[:], math.Float32bits(p.dialect.GlobalScale(u.q)))
 		for _, w := range u.works {
 			if err := p.put(w.name(dialect.PartGlobalScale), four[:], 0); err != nil {

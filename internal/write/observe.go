@@ -9,9 +9,14 @@ import (
 	"seatsmith/internal/playbook"
 )
 
-// nonfinite lists the tensors that cannot be coded, in the order of the plan.
-func (p *production) nonfinite() []playbook.Finding {
+// uncodable lists the tensors that cannot be coded, in the order of the plan.
+func (p *production) uncodable() []playbook.Finding {
 	return p.findings(func(u *unit, w *work, s *scan) (playbook.Finding, bool) {
+		if s.bad < 0 && u.finite() && u.extreme() {
+			return playbook.New("source-extreme", w.item.Source,
+				fmt.Sprintf("the largest value of the tensors that share its global scale is %s; %s cannot hold such a scale as a normal number", number(u.amax()), w.item.Scheme),
+				"look for the step that scaled the tensor, or keep it and its fused partners as they are with a name rule of the recipe"), true
+		}
 		if s.bad < 0 {
 			return playbook.Finding{}, false
 		}

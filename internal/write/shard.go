@@ -140,7 +140,7 @@ func (p *production) verdict() error {
 	if err != nil {
 		return err
 	}
-	if bad := p.nonfinite(); len(bad) > 0 {
+	if bad := p.uncodable(); len(bad) > 0 {
 		return &Refusal{Findings: bad}
 	}
 	return nil

@@ -2,6 +2,7 @@ package write_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -68,6 +69,37 @@ func TestANonFiniteSourceIsRefusedByNamePlaceAndValue(t *testing.T) {
 		absent(t, out)
 		absent(t, out+".partial")
 	}
+}
+
+func TestValuesThatTheFormatCannotHoldAreRefused(t *testing.T) {
+	body := copyFolder(t, tinyBody)
+	p := makePlan(t, openView(t, body, tinyDonor), plan.Options{})
+	fp4 := firstItem(t, p, isNVFP4)
+	partners := map[string]bool{}
+	for i := range p.Items {
+		if it := &p.Items[i]; it.Source == fp4.Source || it.Group != "" && it.Group == fp4.Group {
+			partners[it.Source] = true
+			edit(t, body, it.Source, func(b []byte) {
+				for k := 0; k < len(b); k += 2 {
+					binary.LittleEndian.PutUint16(b[k:], numeric.BF16FromFloat32(1e-36))
+				}
+			})
+		}
+	}
+	m := openView(t, body, tinyDonor)
+	p = makePlan(t, m, plan.Options{})
+	out := filepath.Join(t.TempDir(), "out")
+	_, err := write.Run(context.Background(), p, m, out, write.Options{})
+	var r *write.Refusal
+	if !errors.As(err, &r) || len(r.Findings) != len(partners) {
+		t.Fatalf("got %v, want a refusal of %v", err, partners)
+	}
+	for _, f := range r.Findings {
+		if f.Rule != "source-extreme" || !partners[f.Subject] || !strings.Contains(f.Message, "1.0") || f.Fix == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	absent(t, out)
 }
 
 func TestARefusalKeepsShardsThatWereFinished(t *testing.T) {

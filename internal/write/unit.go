@@ -194,6 +194,10 @@ func (u *unit) finite() bool {
 	return true
 }
 
+// extreme says whether the values are so small or so large that NVFP4's own global scale fails (an amax below 3.2e-35, or
+// above 3.3e38 under ct arithmetic). A unit of zeros only is not extreme: it has a scale of 1.
+func (u *unit) extreme() bool { return u.kind == nvfp4 && u.amax() > 0 && u.q.Extreme() }
+
 // amax is the largest absolute value of all members.
 func (u *unit) amax() float32 {
 	var a float32
