@@ -75,6 +75,8 @@ func ReadArch(config []byte) (*Arch, error) {
 	case "qwen3_5_text":
 	case "qwen3_5_moe_text":
 		a.MoE = true
+	case "": // the configuration class has its own
+		a.MoE = c.moe
 	default:
 		return nil, fmt.Errorf("model_type %q of the text model: the server knows qwen3_5_text and qwen3_5_moe_text (\"Invalid model_type\")", mt)
 	}

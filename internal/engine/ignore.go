@@ -39,7 +39,7 @@ func (b *Bound) Dead(resolved []Resolution) []Dead {
 	var out []Dead
 	for i := range b.ignore.list {
 		it := &b.ignore.list[i]
-		if it.re != nil && it.re.re == nil || slices.Contains(portable, it.written) {
+		if it.re != nil && it.re.re == nil || slices.Contains(portable, it.written) || b.elsewhere(it.mapped) {
 			continue
 		}
 		if d, dead := b.judge(it, mods); dead {
@@ -47,6 +47,13 @@ func (b *Bound) Dead(resolved []Resolution) []Dead {
 		}
 	}
 	return out
+}
+
+// elsewhere says whether an exact entry names a part that this build of the family does not have: a head that is not
+// there, or the tower of a text-only class.
+func (b *Bound) elsewhere(name string) bool {
+	return !b.server.Drafter && strings.HasPrefix(name, "mtp.") ||
+		b.server.Arch.TextOnly && (strings.HasPrefix(name, "model.visual.") || strings.HasPrefix(name, "visual."))
 }
 
 func (b *Bound) judge(it *entry, mods []known) (Dead, bool) {

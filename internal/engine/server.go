@@ -31,8 +31,7 @@ func Build(e Engine, config []byte, withDrafter bool) (*Server, error) {
 		return nil, err
 	}
 	if a.TextOnly && !e.Has(TextOnlyClass) {
-		since, source := Since(TextOnlyClass)
-		return nil, fmt.Errorf("class %s is registered since vllm %s only (%s)", a.Class, since, source)
+		return nil, &OldError{Class: a.Class}
 	}
 	s := &Server{Engine: e, Arch: a, Drafter: withDrafter, mapper: newMapper(e, a.TextOnly)}
 	b := &builder{a: a}
@@ -51,6 +50,14 @@ func Build(e Engine, config []byte, withDrafter bool) (*Server, error) {
 	s.Linears, s.Params = b.linears, b.params
 	s.index()
 	return s, nil
+}
+
+// OldError is the refusal of a class that this version does not know yet.
+type OldError struct{ Class string }
+
+func (e *OldError) Error() string {
+	since, source := Since(TextOnlyClass)
+	return fmt.Sprintf("class %s is registered since vllm %s only (%s)", e.Class, since, source)
 }
 
 func (s *Server) index() {

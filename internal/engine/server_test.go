@@ -167,6 +167,7 @@ func TestConfigsThatStopTheServer(t *testing.T) {
 		{"architectures", `["LlamaForCausalLM"]`, "LlamaForCausalLM"},
 		{"architectures", `[]`, "no class"},
 		{"text_config.model_type", `"qwen3_5"`, "Invalid model_type"},
+		{"text_config.model_type", `"qwen3_5_text "`, "Invalid model_type"},
 		{"text_config.model_type", `"qwen3_5_moe_text"`, "does not go with"},
 		{"text_config.layer_types", `["linear_attention"]`, "layer_types has 1 entries"},
 		{"text_config.layer_types", `["sliding","a","b","c"]`, "Invalid layer_type"},

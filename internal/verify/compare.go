@@ -37,6 +37,10 @@ type outcome struct {
 	zeroAt    int64
 	blocks    int64
 	collapsed int64
+	farRows   int64 // rows whose own error is more than coding can explain
+	farAt     int64
+	farMSE    float64
+	amax      float32 // largest source value
 }
 
 func (o *outcome) merge(p outcome) {
@@ -46,6 +50,9 @@ func (o *outcome) merge(p outcome) {
 	if o.zeroRows == 0 {
 		o.zeroAt = p.zeroAt
 	}
+	if o.farRows == 0 {
+		o.farAt, o.farMSE = p.farAt, p.farMSE
+	}
 	o.equal += p.equal
 	o.differ += p.differ
 	o.err.Merge(p.err)
@@ -53,6 +60,8 @@ func (o *outcome) merge(p outcome) {
 	o.zeroRows += p.zeroRows
 	o.blocks += p.blocks
 	o.collapsed += p.collapsed
+	o.farRows += p.farRows
+	o.amax = max(o.amax, p.amax)
 }
 
 // compare holds every tensor of the source against the folder: kept ones byte for byte, quantized ones decoded.
@@ -128,7 +137,7 @@ func (j *judge) items() []item {
 			if scheme, in, ok := decodable(s, modules[module], k); ok {
 				out = append(out, item{source: s, scheme: scheme, kind: k, in: in})
 			} else if !j.condemned[module] {
-				j.skip("comparison of "+s.Name+": its quantized form is not one that is decoded here", true)
+				j.skip("comparison of "+generic(s.Name)+": its quantized form is not one that is decoded here", true)
 			}
 		case k == modelopt || k == odd:
 			j.skip("comparison of quantized weights that are not compressed-tensors NVFP4 or FP8", true)

@@ -24,6 +24,7 @@ func (j *judge) quantization() error {
 		return nil
 	}
 	j.quant = q
+	j.notes.drop(func(f playbook.Finding) bool { return f.Rule == "quant-config-missing" }) // the server finds it elsewhere
 	switch {
 	case q.Method == engine.CompressedTensors:
 		j.dialectKnown = true

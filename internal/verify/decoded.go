@@ -25,10 +25,15 @@ import (
 //
 // FP8: E4M3 has 3 bits of mantissa, so half a step is at most 1/16 of the value: 1/256 = 0.0039, and 0.0044 with the
 // second rounding over BF16. Trained weights give 0.0007.
+// Both bounds hold for every row as well, where scales are not subnormal, so rows are judged one by one too.
 const (
 	boundNVFP4 = 0.05
 	boundFP8   = 0.005
 )
+
+// mostClipped is how far the largest weight may lie above what the global scale can express (448 times 6 times the
+// multiplier). compressed-tensors rounds its divisor to BF16 twice, so up to 2^-8 and 2^-8: under 1 %.
+const mostClipped = 1.02
 
 // decodable says how a module's tensors are decoded for a source weight [out, in]; ok is false when a part is missing,
 // of another dtype or shape.
@@ -73,31 +78,44 @@ func (j *judge) decoded(it item, at span, b *buffers) (outcome, error) {
 	if err := dialect.CompressedTensors().Decode(dst, module, it.scheme, it.in, at.off, at.n, j.read); err != nil {
 		return outcome{}, err
 	}
-	o := outcome{rows: at.n, zeroAt: -1}
-	o.add(dst, src, s.Dtype())
+	o := outcome{rows: at.n}
 	for r := range at.n {
-		row := dst[r*it.in : (r+1)*it.in]
-		source := src[r*it.in*width : (r+1)*it.in*width]
-		if zero(row) && largest(s.Dtype(), source) >= j.floor(it, at.off+r) {
-			if largest(s.Dtype(), source) > 0 {
-				if o.zeroRows == 0 {
-					o.zeroAt = at.off + r
-				}
-				o.zeroRows++
-			}
-			continue
-		}
-		if it.kind != nvfp4 {
-			continue
-		}
-		o.blocks += it.in / 16
-		for i := int64(0); i < it.in; i += 16 {
-			if zero(row[i:i+16]) && largest(s.Dtype(), source[i*width:(i+16)*width]) > 0 {
-				o.collapsed++
-			}
-		}
+		o.row(j, it, at.off+r, dst[r*it.in:(r+1)*it.in], src[r*it.in*width:(r+1)*it.in*width])
 	}
 	return o, nil
+}
+
+// row judges one decoded row against its source.
+func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) {
+	d := it.source.Dtype()
+	e := difference(row, source, d)
+	amax := largest(d, source)
+	o.err.Merge(e)
+	o.amax = max(o.amax, amax)
+	floor := j.floor(it, n)
+	if amax > 0 && amax >= floor && zero(row) {
+		if o.zeroRows == 0 {
+			o.zeroAt = n
+		}
+		o.zeroRows++
+		return
+	}
+	if mse := e.RelativeMSE(); amax >= j.coarse(it) && !(mse <= bound(it.kind)) {
+		if o.farRows == 0 {
+			o.farAt, o.farMSE = n, mse
+		}
+		o.farRows++
+	}
+	if it.kind != nvfp4 {
+		return
+	}
+	width := int64(len(source)) / max(1, it.in)
+	o.blocks += it.in / 16
+	for i := int64(0); i < it.in; i += 16 {
+		if zero(row[i:i+16]) && largest(d, source[i*width:(i+16)*width]) > 0 {
+			o.collapsed++
+		}
+	}
 }
 
 // read is the dialect's way to the folder's bytes.
@@ -130,6 +148,28 @@ func (j *judge) floor(it item, row int64) float32 {
 	return 0
 }
 
+// coarse is the largest value of a row below which the row's own error says nothing: its scales may be subnormal. NVFP4:
+// rows whose largest value is at least 1/448 of the group's lie 64 times inside the window of 28,672. FP8 per channel
+// has a scale for each row; per tensor only the tensor as a whole is judged.
+func (j *judge) coarse(it item) float32 {
+	switch it.scheme {
+	case dialect.NVFP4W4A16:
+		if g := j.globals[moduleName(it.source.Name)+".weight_global_scale"]; g > 0 {
+			return 2688 / 448 / g
+		}
+	case dialect.FP8Channel:
+		return 0
+	}
+	return float32(math.Inf(1))
+}
+
+func bound(k kind) float64 {
+	if k == nvfp4 {
+		return boundNVFP4
+	}
+	return boundFP8
+}
+
 func zero(values []float32) bool {
 	for _, v := range values {
 		if v != 0 {
@@ -142,6 +182,10 @@ func zero(values []float32) bool {
 // largest is the largest magnitude of source values.
 func largest(d safetensors.Dtype, p []byte) float32 {
 	var most float32
+	if d == safetensors.BF16 {
+		most, _ = numeric.AmaxBF16(p)
+		return most
+	}
 	width := 2
 	if d == safetensors.F32 {
 		width = 4
@@ -156,23 +200,24 @@ func largest(d safetensors.Dtype, p []byte) float32 {
 	return most
 }
 
-// add sums the differences. BF16 sources take the fast path of package numeric.
-func (o *outcome) add(dst []float32, src []byte, d safetensors.Dtype) {
+// difference sums the differences of one row. BF16 sources take the fast path of package numeric.
+func difference(row []float32, source []byte, d safetensors.Dtype) (e numeric.Error) {
 	if d == safetensors.BF16 {
-		o.err.AddBF16(dst, src)
-		return
+		e.AddBF16(row, source)
+		return e
 	}
-	width := len(src) / max(1, len(dst))
-	for i, v := range dst {
-		ref := float64(floatAt(d, src[i*width:]))
+	width := len(source) / max(1, len(row))
+	for i, v := range row {
+		ref := float64(floatAt(d, source[i*width:]))
 		diff := float64(v) - ref
-		o.err.SumSq += diff * diff
-		o.err.SumRef += ref * ref
-		if a := math.Abs(diff); a > o.err.MaxAbs {
-			o.err.MaxAbs = a
+		e.SumSq += diff * diff
+		e.SumRef += ref * ref
+		if a := math.Abs(diff); a > e.MaxAbs {
+			e.MaxAbs = a
 		}
-		o.err.N++
+		e.N++
 	}
+	return e
 }
 
 // outcome judges one tensor. wrong collects modules whose values are too far off to be coding.
@@ -186,10 +231,7 @@ func (j *judge) outcome(it *item, o *outcome, wrong map[string]bool) {
 		return
 	}
 	module := moduleName(s.Name)
-	mse, bound := o.err.RelativeMSE(), boundFP8
-	if it.kind == nvfp4 {
-		bound = boundNVFP4
-	}
+	mse, bound := o.err.RelativeMSE(), bound(it.kind)
 	far := !(mse <= bound)
 	if far {
 		wrong[module] = true
@@ -203,7 +245,11 @@ func (j *judge) outcome(it *item, o *outcome, wrong map[string]bool) {
 	if j.faulty[module] {
 		return
 	}
-	if o.zeroRows > 0 || o.collapsed > 0 || far {
+	clipped := float32(0)
+	if g := j.globals[module+".weight_global_scale"]; it.kind == nvfp4 && g > 0 {
+		clipped = o.amax * g / 2688
+	}
+	if o.zeroRows > 0 || o.collapsed > 0 || o.farRows > 0 || far || clipped > mostClipped {
 		j.blameModule(module)
 	}
 	switch {
@@ -224,6 +270,14 @@ func (j *judge) outcome(it *item, o *outcome, wrong map[string]bool) {
 		j.notes.join(it.kind.String(), playbook.New("error-bound", s.Name,
 			fmt.Sprintf("its relative mean squared error is %.4g, %s explains at most %g: codes, scales or tensors are mixed up", mse, it.kind, bound),
 			"quantize the module again from the source, or name the source that it was made from"))
+	case o.farRows > 0:
+		j.notes.join(it.kind.String()+" rows", playbook.New("error-bound", s.Name,
+			fmt.Sprintf("%d of %d rows are farther from the source than %s explains (%g), the first is row %d with %.4g", o.farRows, o.rows, it.kind, bound, o.farAt, o.farMSE),
+			"quantize the module again from the source, or name the source that it was made from"))
+	case clipped > mostClipped:
+		j.notes.join("", playbook.New("scale-clips", s.Name,
+			fmt.Sprintf("its largest value is %.4g, and the stored global scale leaves room up to %.4g: what is above is cut off", o.amax, o.amax/clipped),
+			"quantize the group again with the largest value of all its members"))
 	}
 }
 

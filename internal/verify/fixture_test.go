@@ -2,7 +2,9 @@ package verify_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +26,11 @@ const (
 // open opens the headless fixture with the donor's head laid over it.
 func open(t testing.TB) *model.Model {
 	t.Helper()
+	return overlay(t, body, donor)
+}
+
+func overlay(t testing.TB, body, donor string) *model.Model {
+	t.Helper()
 	b, err := model.Open(body)
 	if err != nil {
 		t.Fatal(err)
@@ -43,17 +50,29 @@ func open(t testing.TB) *model.Model {
 // quantize writes the fixture and returns the folder and the view it was made from.
 func quantize(t testing.TB, o plan.Options) (string, *model.Model) {
 	t.Helper()
+	dir := filepath.Join(t.TempDir(), "quantized")
+	return dir, quantizeInto(t, dir, o)
+}
+
+func quantizeInto(t testing.TB, dir string, o plan.Options) *model.Model {
+	t.Helper()
 	v := open(t)
 	p, err := plan.Make(v, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "quantized")
 	if _, err := write.Run(context.Background(), p, v, dir, write.Options{Workers: 2}); err != nil {
 		t.Fatal(err)
 	}
-	return dir, v
+	return v
 }
+
+// f32 is one little-endian float32.
+func f32(v float32) []byte {
+	return binary.LittleEndian.AppendUint32(nil, math.Float32bits(v))
+}
+
+func f32At(p []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(p)) }
 
 func judge(t testing.TB, dir string, o verify.Options) *verify.Report {
 	t.Helper()

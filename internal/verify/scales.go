@@ -199,6 +199,9 @@ func (j *judge) judgeScans(list []scan) {
 				fmt.Sprintf("value %d is %s; %d of its %d values are bad, in %d of %d tensors %s", s.first, s.what, s.bad, s.values, bad[s.t.Suffix], all[s.t.Suffix], s.t.Suffix),
 				"quantize the module again from the source; an expert that saw no activations takes the scale of its layer"))
 		case s.t.Suffix == "weight_global_scale" || s.t.Suffix == "input_global_scale":
+			if s.t.Dtype() != safetensors.F32 { // tensor-dtype tells of it
+				continue
+			}
 			j.globals[s.t.Name] = s.head
 		case s.subnormal > 0:
 			j.subnormal[module] = blocks{s.subnormal, s.values}

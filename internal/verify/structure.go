@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,8 @@ func (j *judge) carry(findings []playbook.Finding) {
 		j.add(f)
 		if f.Severity == playbook.Error && slices.Contains(unreadable, f.Rule) {
 			j.unread = true
+			file, _, _ := strings.Cut(f.Subject, ": ")
+			j.blamed[file] = true
 		}
 	}
 	if j.unread {
@@ -61,8 +64,12 @@ func (j *judge) structure() {
 	drafter := j.m.Head.Present > 0 || j.m.Head.Promised > 0
 	srv, err := engine.Build(j.engine, j.config, drafter)
 	if err != nil {
-		if !j.notes.errors() {
-			j.add(playbook.New("config-refused", "config.json", err.Error(), "correct config.json, or serve with a version that knows the class"))
+		var old *engine.OldError
+		switch {
+		case errors.As(err, &old):
+			j.add(playbook.New("engine-too-old", j.engine.String(), err.Error(), "serve with a later version, or keep the wrapper class"))
+		case !j.notes.errors(): // else package model said what is wrong with config.json
+			j.add(playbook.New("arch-unknown", "config.json", err.Error(), "correct config.json, or serve with a version that knows the class"))
 		}
 		j.skip("the server's modules, because its class could not be built", true)
 		return
