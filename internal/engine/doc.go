@@ -12,7 +12,7 @@
 // # Vocabulary
 //
 //   - engine: a server and a version, "vllm@0.28"; Parse reads one, Default is the newest whose source was read.
-//   - fact: a behaviour that changed between versions; facts.go lists them with since and until, Engine.Has asks.
+//   - fact: a behaviour that changed between versions; version.go lists them with since and until, Engine.Has asks.
 //   - checkpoint name: how a tensor is called on disk ("model.language_model.layers.3.self_attn.q_proj.weight");
 //     runtime name: how the server calls the module that receives it ("language_model.model.layers.3.self_attn.qkv_proj").
 //     Mapper carries one to the other.

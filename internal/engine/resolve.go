@@ -15,7 +15,6 @@ type Bound struct {
 	targets      entries
 	owner        []int // group of each target
 	packed       []Packed
-	moe          bool
 }
 
 // Bind maps the block's entries (apply_vllm_mapper). q is a compressed-tensors block, or nil for an unquantized

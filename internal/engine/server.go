@@ -183,13 +183,3 @@ func cutLast(name string) (module, attr string) {
 	}
 	return name[:i], name[i+1:]
 }
-
-// CheckpointName is the spelling on disk that fills a runtime module or shard, for messages; "" when there is none.
-func (s *Server) CheckpointName(runtime string) string {
-	for _, r := range s.mapper.prefix {
-		if strings.HasPrefix(runtime, r.to) {
-			return r.from + runtime[len(r.to):]
-		}
-	}
-	return runtime
-}
