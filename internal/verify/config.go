@@ -122,23 +122,31 @@ func (j *judge) cacheScales() {
 // traps are parts of a path that make the server take another speculative method (R19).
 var traps = []string{"eagle-", "eagle3", "dflash", "dspark"}
 
-// path: the server matches the path that it is given, lower-cased, before it looks at the head.
+// path judges the folder's own path.
 func (j *judge) path() {
-	abs, err := filepath.Abs(j.dir)
+	for _, f := range OutputPath(j.dir) {
+		j.add(f)
+	}
+}
+
+// OutputPath judges where a checkpoint is, or is to be, before anything is written there: the server matches the path
+// that it is given, lower-cased, before it looks at the head. A folder that is itself so named is an error; one above it
+// is a warning, since the server may see another path.
+func OutputPath(dir string) []playbook.Finding {
+	abs, err := filepath.Abs(dir)
 	if err != nil {
-		abs = j.dir
+		abs = dir
 	}
 	base, parents := strings.ToLower(filepath.Base(abs)), strings.ToLower(filepath.Dir(abs))
 	for _, t := range traps {
 		message := fmt.Sprintf("the path contains %q, by which the server chooses another method than mtp", t)
 		switch {
 		case strings.Contains(base, t):
-			j.add(playbook.New("path-trap", filepath.Base(abs), message, "rename the folder"))
-			return
+			return []playbook.Finding{playbook.New("path-trap", filepath.Base(abs), message, "choose another name for the folder")}
 		case strings.Contains(parents, t):
-			j.add(playbook.New("path-trap", filepath.Base(abs), message+" (a folder above; it matters if the server sees the same path)",
-				"serve it under a path without that part").As(playbook.Warning))
-			return
+			return []playbook.Finding{playbook.New("path-trap", filepath.Base(abs), message+" (a folder above; it matters if the server sees the same path)",
+				"serve it under a path without that part").As(playbook.Warning)}
 		}
 	}
+	return nil
 }

@@ -13,8 +13,9 @@ import (
 
 // Findings of package model that say why names are missing or without a place. What they explain is not said again.
 var (
-	explainMissing = []string{"tensor-missing", "head-missing", "head-misplaced", "lm-head-tied", "text-only-vision", "layout-prefix"}
-	explainStray   = []string{"tensor-unexpected", "layout-prefix", "head-misplaced", "head-promise", "lm-head-tied"}
+	explainMissing = []string{"tensor-missing", "head-missing", "head-misplaced", "lm-head-tied", "text-only-vision", "layout-prefix",
+		"donor-headless", "donor-stranger", "donor-norms-shifted", "donor-quantized"} // a refused donor leaves the view without a head
+	explainStray = []string{"tensor-unexpected", "layout-prefix", "head-misplaced", "head-promise", "lm-head-tied"}
 )
 
 // unreadable are the findings about files after which tensors are missing for no other reason.
