@@ -40,8 +40,8 @@ test-race: ## every test under the race detector (needs a C compiler)
 fuzz: ## a few seconds for every fuzz target; FUZZTIME=1m for more
 	scripts/fuzz $(or $(FUZZTIME),5s)
 
-bench: ## Go benchmarks of the number formats and the writer, beside plain copies
-	go test -run '^$$' -bench . -benchmem ./internal/numeric ./internal/write
+bench: ## every Go benchmark, each beside a plain copy or a plain reference
+	go test -run '^$$' -bench . -benchmem ./...
 
 generate: ## write the assembly again from its generator
 	go generate ./...

@@ -19,9 +19,10 @@ import (
 type progress struct {
 	out   io.Writer
 	quiet bool
-	bars  *mpb.Progress // nil when out is not a terminal
+	tty   *os.File // nil when out is not a terminal
 
 	mu    sync.Mutex
+	bars  *mpb.Progress // one per step, nil between steps
 	stage string
 	bar   *mpb.Bar
 	begin time.Time
@@ -35,7 +36,9 @@ const plainEvery = 10 * time.Second
 func (a *app) progress() *progress {
 	p := &progress{out: a.stderr, quiet: a.quiet}
 	if f, ok := a.stderr.(*os.File); ok && !a.quiet && term.IsTerminal(int(f.Fd())) {
-		p.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(48), mpb.WithRefreshRate(150*time.Millisecond))
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 { // a terminal without a size cannot show a bar
+			p.tty = f
+		}
 	}
 	return p
 }
@@ -51,8 +54,11 @@ func (p *progress) update(stage string, done, total int64) {
 	if stage != p.stage || total != p.total {
 		p.finish()
 		p.stage, p.total, p.begin, p.last = stage, total, now, now
-		if p.bars != nil {
-			p.bar = p.bars.AddBar(total, mpb.BarRemoveOnComplete(),
+		if p.tty != nil {
+			p.bars = mpb.New(mpb.WithOutput(p.tty), mpb.WithWidth(48), mpb.WithRefreshRate(150*time.Millisecond))
+			// One more than the total: the bar must not end by itself when the last byte is read, since syncing and
+			// re-reading follow; a container whose bars have all ended swallows the lines that are written to it.
+			p.bar = p.bars.AddBar(total+1,
 				mpb.PrependDecorators(decor.Name(stage, decor.WC{C: decor.DindentRight | decor.DextraSpace})),
 				mpb.AppendDecorators(
 					decor.CountersKiloByte("% .1f / % .1f", decor.WCSyncSpace),
@@ -88,7 +94,8 @@ func (p *progress) pause() {
 func (p *progress) finish() {
 	if p.bar != nil {
 		p.bar.Abort(true)
-		p.bar = nil
+		p.bars.Wait()
+		p.bar, p.bars = nil, nil
 	}
 }
 
@@ -120,7 +127,7 @@ func (p *progress) line(s string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bars != nil && p.bar != nil {
+	if p.bars != nil {
 		fmt.Fprintln(p.bars, s)
 		return
 	}
@@ -132,7 +139,4 @@ func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finish()
-	if p.bars != nil {
-		p.bars.Wait()
-	}
 }
