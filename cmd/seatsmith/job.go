@@ -22,5 +22,5 @@ func jobFlags(cmd *cobra.Command, j *line.Job) {
 func writeFlags(cmd *cobra.Command, j *line.Job) {
 	f := cmd.Flags()
 	f.IntVar(&j.Workers, "workers", 0, "how many goroutines quantize (default: one per CPU); the bytes do not depend on it")
-	f.BoolVar(&j.SHA256, "sha256", false, "record SHA-256 beside BLAKE3 for every file")
+	f.BoolVar(&j.SHA256, "sha256", false, "record SHA-256 beside BLAKE3 for every shard")
 }

@@ -72,7 +72,7 @@ func (a *app) stopped(err error) int {
 		a.refused(refusal.Findings)
 		return exitNo
 	}
-	if p, ok := errors.AsType[*safetensors.Problem](err); ok {
+	if p, ok := errors.AsType[*safetensors.Problem](err); ok && p.Rule != "file-changed" && p.Rule != "file-unreadable" {
 		a.refused([]playbook.Finding{playbook.New(p.Rule, subject(p), p.Message, p.Fix)})
 		return exitNo
 	}
@@ -124,7 +124,7 @@ type usageError struct{ error }
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "seatsmith",
-		Short: "Turn a fine-tune into a fast, proven, served seat",
+		Short: "Turn a fine-tune into a fast checkpoint, and prove it",
 		Long: `seatsmith turns a fine-tuned language model into an NVFP4 checkpoint whose multi-token-prediction head still
 works, without Python, torch or a GPU, and proves the result by reading it back with code that did not write it.
 

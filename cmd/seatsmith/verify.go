@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"seatsmith/internal/engine"
 	"seatsmith/internal/line"
 	"seatsmith/internal/verify"
 )
 
 func (a *app) verifyCmd() *cobra.Command {
-	var source, donor string
+	var source, donor, server string
 	var workers int
 	cmd := &cobra.Command{
 		Use:   "verify OUT",
@@ -31,7 +32,10 @@ It exits 0 when nothing is wrong, 1 when something is, 3 when it could not find 
 			if workers < 0 {
 				return usageError{fmt.Errorf("--workers %d is negative; 0 means one per CPU", workers)}
 			}
-			o := verify.Options{Workers: workers}
+			if _, err := engine.Parse(server); server != "" && err != nil {
+				return usageError{fmt.Errorf("--engine: %w", err)}
+			}
+			o := verify.Options{Workers: workers, Engine: server}
 			if source != "" {
 				view, err := line.Open(source, donor)
 				if err != nil {
@@ -61,6 +65,7 @@ It exits 0 when nothing is wrong, 1 when something is, 3 when it could not find 
 	f := cmd.Flags()
 	f.StringVar(&source, "source", "", "the `CKPT` that was quantized")
 	f.StringVar(&donor, "donor", "", "the `CKPT` that the head was taken from")
+	f.StringVar(&server, "engine", "", "the server that is to load it, such as vllm@0.24 (default "+engine.Default+")")
 	f.IntVar(&workers, "workers", 0, "how many goroutines compare (default: one per CPU)")
 	return cmd
 }

@@ -68,8 +68,12 @@ func (o *Outcome) judge() {
 	default:
 		o.Verdict = "ok"
 	}
-	if o.Verify != nil && o.Verdict == "ok" {
+	switch {
+	case o.Verdict != "ok":
+	case o.Verify != nil:
 		o.Verdict = o.Verify.Verdict
+	default:
+		o.Verdict = "warn" // nobody has looked at it yet
 	}
 }
 
@@ -155,37 +159,25 @@ func do(ctx context.Context, j Job, version string, rep Reporter, verified bool)
 
 // execute runs the steps that touch the disk.
 func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *Outcome, rep Reporter, verified bool) (err error) {
-	run, err := OpenRun(j.Output)
-	if err != nil {
-		return err
-	}
+	log := &record{job: j, plan: p, tell: rep.Event}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, run.Event("stopped", map[string]any{"error": err.Error()}))
+			log.event("stopped", map[string]any{"error": err.Error()})
 		}
-		err = errors.Join(err, run.Close())
+		err = errors.Join(err, log.close())
 	}()
-	out.Run = run.Dir
-	event := func(kind string, fields map[string]any) {
-		if rep.Event != nil {
-			rep.Event(kind, fields)
-		}
-		// The run's log is a record for people; a full disk shows where it matters, in the write step.
-		_ = run.Event(kind, fields)
-	}
-	if err := errors.Join(run.SaveJob(j), run.SaveJSON("plan.json", p)); err != nil {
-		return err
-	}
-	event("planned", map[string]any{"plan": p.Hash(), "bytes_in": p.BytesIn, "bytes_out": p.BytesOut})
 
 	rep.stage("write")
-	res, err := write.Run(ctx, p, view, j.Output, write.Options{Workers: j.Workers, SHA256: j.SHA256, Progress: rep.Progress, Event: event})
+	res, err := write.Run(ctx, p, view, j.Output, write.Options{Workers: j.Workers, SHA256: j.SHA256, Begin: log.begin, Progress: rep.Progress, Event: log.event})
+	if log.run != nil {
+		out.Run = log.run.Dir
+	}
 	if err != nil {
 		if refusal, ok := errors.AsType[*write.Refusal](err); ok {
 			rep.findings("write", refusal.Findings)
 			out.Findings = append(out.Findings, refusal.Findings...)
 			out.judge()
-			event("refused", map[string]any{"findings": refusal.Findings})
+			log.event("refused", map[string]any{"findings": refusal.Findings})
 			return nil
 		}
 		return err
@@ -209,8 +201,8 @@ func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *O
 	rep.findings("bounds", broken)
 	out.Findings = append(out.Findings, broken...)
 	out.judge()
-	event("verified", map[string]any{"verdict": out.Verdict})
-	return run.SaveJSON("verify.json", report)
+	log.event("verified", map[string]any{"verdict": out.Verdict})
+	return log.run.SaveJSON("verify.json", report)
 }
 
 // Prepare judges a view and plans it. The plan is nil when the view itself is refused.

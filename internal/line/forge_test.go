@@ -15,6 +15,7 @@ import (
 	"seatsmith/internal/line"
 	"seatsmith/internal/plan"
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/write"
 )
 
 func fixture(t *testing.T, name string) string {
@@ -164,7 +165,7 @@ func TestAnInterruptedLineCanBeResumed(t *testing.T) {
 }
 
 func TestABoundIsAPromise(t *testing.T) {
-	for role, want := range map[string]string{"mlp": "above the job's bound", "vision": "no tensor of that role was quantized"} {
+	for role, want := range map[string]string{"mlp": "above the job's bound", "expert": "no tensor of that role was quantized"} {
 		j := tavern(t)
 		j.Bounds.RelativeMSE = map[string]float64{role: 1e-9}
 		out, err := line.Forge(t.Context(), j, "test", line.Reporter{})
@@ -175,5 +176,76 @@ func TestABoundIsAPromise(t *testing.T) {
 		if out.Verdict != "fail" || len(errs) != 1 || errs[0].Rule != "bound-exceeded" || errs[0].Subject != role || !strings.Contains(errs[0].Message, want) {
 			t.Errorf("%s: verdict %s, errors %v", role, out.Verdict, errs)
 		}
+	}
+}
+
+func TestARefusedRunLeavesTheRecordsOfTheOther(t *testing.T) {
+	j := tavern(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	j.ShardSize = "200kB"
+	_, err := line.Forge(ctx, j, "test", line.Reporter{Event: func(kind string, _ map[string]any) {
+		if kind == "shard-done" {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(line.RunDir(j.Output), "job.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := j
+	other.Recipe = "fp8-dynamic"
+	if _, err := line.Forge(t.Context(), other, "test", line.Reporter{}); !errors.Is(err, write.ErrOtherPlan) {
+		t.Fatalf("another plan on the same unfinished output: %v", err)
+	}
+	after, err := os.ReadFile(filepath.Join(line.RunDir(j.Output), "job.yaml"))
+	if err != nil || string(before) != string(after) {
+		t.Errorf("the record of the unfinished run changed (%v):\n%s", err, after)
+	}
+}
+
+func TestAnEarlierJudgementIsNotKeptBesideANewOutput(t *testing.T) {
+	j := tavern(t)
+	if _, err := line.Forge(t.Context(), j, "test", line.Reporter{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(j.Output); err != nil {
+		t.Fatal(err)
+	}
+	out, err := line.Quantize(t.Context(), j, "test", line.Reporter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Verdict != "warn" || out.Verify != nil {
+		t.Errorf("an output that nobody verified has the verdict %q", out.Verdict)
+	}
+	absent(t, filepath.Join(out.Run, "verify.json"))
+}
+
+func TestTheRecordedJobRunsFromAnywhere(t *testing.T) {
+	j := tavern(t)
+	t.Chdir(filepath.Dir(j.Output))
+	recipe := "name: mine\nrules:\n  - roles: [mlp]\n    scheme: nvfp4-w4a16\n"
+	if err := os.WriteFile("mine.yaml", []byte(recipe), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j.Recipe, j.Output = "mine.yaml", "out"
+	if _, err := line.Forge(t.Context(), j, "test", line.Reporter{}); err != nil {
+		t.Fatal(err)
+	}
+	record, err := filepath.Abs("out.run/job.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	again, err := line.ReadJob(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Output = filepath.Join(t.TempDir(), "again")
+	if out, err := line.Forge(t.Context(), again, "test", line.Reporter{}); err != nil || out.Verdict != "ok" {
+		t.Errorf("%+v, %v", out, err)
 	}
 }

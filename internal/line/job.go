@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 	"go.yaml.in/yaml/v3"
 
+	"seatsmith/internal/model"
 	"seatsmith/internal/numeric"
 	"seatsmith/internal/plan"
 )
@@ -40,9 +43,15 @@ type Bounds struct {
 	RelativeMSE map[string]float64 `yaml:"relative_mse,omitempty" json:"relative_mse,omitempty"`
 }
 
+// quantizable are the roles that a recipe can quantize, and so those that can have a bound.
+var quantizable = []model.Role{model.RoleAttention, model.RoleLinearAttention, model.RoleMLP, model.RoleExpert, model.RoleSharedExpert}
+
+// maxJobBytes bounds a job file; the largest sensible one is a few kilobytes.
+const maxJobBytes = 1 << 20
+
 // ReadJob reads a job file. Unknown fields are refused by name and line.
 func ReadJob(path string) (Job, error) {
-	data, err := os.ReadFile(path)
+	data, err := readRegular(path)
 	if err != nil {
 		return Job{}, fmt.Errorf("reading the job: %w", err)
 	}
@@ -72,6 +81,21 @@ func ReadJob(path string) (Job, error) {
 	return j, nil
 }
 
+// readRegular reads a small regular file. A pipe or a device is refused before it can block.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	if info.Size() > maxJobBytes {
+		return nil, fmt.Errorf("%s has %d bytes; a job has a few kilobytes", path, info.Size())
+	}
+	return os.ReadFile(path)
+}
+
 // isPath tells a recipe file from a built-in name.
 func isPath(recipe string) bool {
 	return filepath.Ext(recipe) == ".yaml" || filepath.Ext(recipe) == ".yml" || filepath.Base(recipe) != recipe
@@ -96,9 +120,12 @@ func (j Job) Check() error {
 	if j.Workers < 0 {
 		errs = append(errs, fmt.Errorf("workers: %d is negative; 0 means one per CPU", j.Workers))
 	}
-	for role, bound := range j.Bounds.RelativeMSE {
-		if !(bound > 0) || math.IsInf(bound, 0) {
+	for _, role := range slices.Sorted(maps.Keys(j.Bounds.RelativeMSE)) {
+		if bound := j.Bounds.RelativeMSE[role]; !(bound > 0) || math.IsInf(bound, 0) {
 			errs = append(errs, fmt.Errorf("bounds.relative_mse.%s: %v is not a positive number", role, bound))
+		}
+		if !slices.Contains(quantizable, model.Role(role)) {
+			errs = append(errs, fmt.Errorf("bounds.relative_mse.%s: no role of this name is ever quantized; there are %v", role, quantizable))
 		}
 	}
 	if o, err := j.PlanOptions(); err != nil {

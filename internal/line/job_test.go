@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"seatsmith/internal/line"
 )
 
@@ -60,6 +62,33 @@ func TestCheckNamesEveryFieldAtOnce(t *testing.T) {
 		if err := j.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v", c.name, c.want, err)
 		}
+	}
+}
+
+func TestAJobMustBeASmallRegularFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe.yaml")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	big := filepath.Join(dir, "big.yaml")
+	if err := os.WriteFile(big, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(big, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "not a regular file", dir: "not a regular file", big: "a job has a few kilobytes"} {
+		if _, err := line.ReadJob(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+}
+
+func TestABoundNamesARole(t *testing.T) {
+	j := line.Job{Body: "b", Output: "o", Bounds: line.Bounds{RelativeMSE: map[string]float64{"mpl": 0.1}}}
+	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "bounds.relative_mse.mpl") || !strings.Contains(err.Error(), "mlp") {
+		t.Errorf("got %v", err)
 	}
 }
 

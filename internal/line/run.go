@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"seatsmith/internal/atomicfile"
+	"seatsmith/internal/plan"
 )
 
 // Run is the folder OUT.run/ beside an output. Its files are written whole or not at all, except events.jsonl, which only
@@ -38,6 +39,66 @@ func OpenRun(output string) (*Run, error) {
 		return nil, fmt.Errorf("opening the run's events: %w", err)
 	}
 	return &Run{Dir: dir, events: f}, nil
+}
+
+// record keeps the run of one line. Nothing of it is on the disk before the writer says that the output is ours.
+type record struct {
+	job  Job
+	plan *plan.Plan
+	tell func(kind string, fields map[string]any)
+	run  *Run
+	held []held // events from before
+}
+
+type held struct {
+	kind   string
+	fields map[string]any
+}
+
+// begin opens the run and writes what is known: the job, the plan. A judgement of an earlier output of this name is
+// removed: it says nothing about this one.
+func (r *record) begin() error {
+	run, err := OpenRun(r.job.Output)
+	if err != nil {
+		return err
+	}
+	r.run = run
+	if err := os.Remove(filepath.Join(run.Dir, "verify.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the judgement of an earlier output: %w", err)
+	}
+	if err := errors.Join(run.SaveJob(r.job), run.SaveJSON("plan.json", r.plan)); err != nil {
+		return err
+	}
+	r.event("planned", map[string]any{"plan": r.plan.Hash(), "bytes_in": r.plan.BytesIn, "bytes_out": r.plan.BytesOut})
+	for _, h := range r.held {
+		r.write(h.kind, h.fields)
+	}
+	r.held = nil
+	return nil
+}
+
+// event tells the reporter at once, and the log when there is one.
+func (r *record) event(kind string, fields map[string]any) {
+	if r.tell != nil {
+		r.tell(kind, fields)
+	}
+	r.write(kind, fields)
+}
+
+func (r *record) write(kind string, fields map[string]any) {
+	if r.run == nil {
+		r.held = append(r.held, held{kind, fields})
+		return
+	}
+	// The log is a record for people; a full disk shows where it matters, in the write step.
+	_ = r.run.Event(kind, fields)
+}
+
+func (r *record) close() error {
+	if r.run == nil {
+		return nil
+	}
+	return r.run.Close()
 }
 
 // Event appends one line: {"schema":1,"time":…,"event":kind, fields…}. It may be called from any goroutine.
@@ -70,7 +131,11 @@ func (r *Run) SaveJSON(name string, v any) error {
 // SaveJob writes job.yaml with the paths made absolute, so that the run can be repeated from anywhere.
 func (r *Run) SaveJob(j Job) error {
 	j.Schema = 1
-	for _, p := range []*string{&j.Body, &j.Donor, &j.Output} {
+	paths := []*string{&j.Body, &j.Donor, &j.Output}
+	if isPath(j.Recipe) {
+		paths = append(paths, &j.Recipe)
+	}
+	for _, p := range paths {
 		if *p == "" {
 			continue
 		}

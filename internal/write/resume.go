@@ -24,6 +24,11 @@ func (r *run) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.opt.Begin != nil {
+		if err := r.opt.Begin(); err != nil {
+			return err
+		}
+	}
 	failpoint("journal-started")
 	last := map[string]shardLine{}
 	for _, l := range lines {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +19,11 @@ import (
 type Options struct {
 	Workers int  // 0: one per CPU
 	SHA256  bool // also record SHA-256 per shard
+
+	// Begin is called once, when the output is this run's: it is locked, and what is unfinished there is of this plan. An
+	// error of it ends the run. Records beside the output belong here, not before, or a refused run would change the
+	// records of the one that it was refused for. May be nil.
+	Begin func() error
 
 	// Progress is called with stage "resume" (bytes of finished shards hashed again) and then "write" (bytes of source
 	// carried out, those of resumed shards included); often, from one goroutine at a time; may be nil.
@@ -175,6 +181,9 @@ func (r *run) finished() int {
 // resuming.
 func (r *run) failed(ctx context.Context, err error) error {
 	n := max(r.finished(), r.listed)
+	if _, gone := os.Lstat(r.dir.path); errors.Is(gone, fs.ErrNotExist) {
+		return err // it has its final name already; only making that durable failed
+	}
 	var refusal *Refusal
 	switch interrupted := ctx.Err() != nil && errors.Is(err, context.Cause(ctx)); {
 	case errors.As(err, &refusal):
