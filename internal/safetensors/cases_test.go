@@ -422,6 +422,48 @@ func TestS12Numbering(t *testing.T) {
 	}
 }
 
+// Complete sets are numbered from 0 too (unslothai/unsloth#10857).
+func TestS12NumbersMayBeginAtZero(t *testing.T) {
+	name := func(n, total int) string { return fmt.Sprintf("model-%05d-of-%05d.safetensors", n, total) }
+	for _, c := range []struct {
+		what    string
+		total   int
+		numbers []int
+		want    string // "" when the set is whole
+	}{
+		{"from 0", 2, []int{0, 1}, ""},
+		{"from 1", 2, []int{1, 2}, ""},
+		{"from 0 to the total", 2, []int{0, 1, 2}, ""},
+		{"one, from 0", 1, []int{0}, ""},
+		{"a hole, from 0", 4, []int{0, 2, 3}, "names 3; the first missing is number 1"},
+		{"a hole, from 1", 4, []int{1, 2, 4}, "names 3; the first missing is number 3"},
+		{"the last, from 0", 3, []int{0, 1}, "names 2; the first missing is number 2"},
+		{"a hole, from 0 to the total", 3, []int{0, 1, 3}, "names 3; the first missing is number 2"},
+		{"the first or the last", 3, []int{1, 2}, "names 2; number 3 is missing, or number 0 if they count from 0"},
+		{"only the last", 3, []int{3}, "names 1; the first missing is number 1"},
+		{"only the first, of very many", 999999999, []int{0}, "names 1; the first missing is number 1"},
+		{"too many", 2, []int{0, 1, 2, 3}, "file names say 2 shards"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			files, pairs := map[string][]byte{}, []string{}
+			for _, n := range c.numbers {
+				tensor := fmt.Sprintf("t%d", n)
+				files[name(n, c.total)] = shard(tensor)
+				pairs = append(pairs, tensor, name(n, c.total))
+			}
+			files[safetensors.IndexName] = index(int64(8*len(c.numbers)), pairs...)
+			s := openSet(t, folder(t, files))
+			if c.want == "" {
+				if len(s.Problems) != 0 {
+					t.Errorf("a whole set has problems: %v", s.Problems)
+				}
+				return
+			}
+			checkProblem(t, wantRules(t, s, "shard-numbering"), c.want)
+		})
+	}
+}
+
 // Public report S13: promptfoo/modelaudit#1607.
 func TestS13ZeroSizedTensors(t *testing.T) {
 	h, err := parse(raw(header(

@@ -229,7 +229,8 @@ func (s *Set) leftovers(present []string) {
 	})
 }
 
-// numbering compares the numbers in shard names (model-00001-of-00005.safetensors) with the shards that there are.
+// numbering compares the numbers in shard names (model-00001-of-00005.safetensors) with the shards that there are. The
+// numbers may begin at 0 or at 1.
 func (s *Set) numbering(names []string, where, subject string) {
 	type series struct {
 		prefix string
@@ -249,25 +250,14 @@ func (s *Set) numbering(names []string, where, subject string) {
 	}
 	message, incomplete := "", 0
 	for _, k := range order {
-		have := 0
-		for n := range found[k] {
-			if 1 <= n && n <= k.total {
-				have++
-			}
-		}
-		if have == k.total && len(found[k]) == have {
+		if complete(found[k], k.total) {
 			continue
 		}
 		if incomplete++; incomplete > 1 {
 			continue
 		}
 		message = fmt.Sprintf("file names say %s (%s), %s %d", count(k.total, "shard"), quote(fmt.Sprintf("%s-…-of-%05d", k.prefix, k.total)), where, len(found[k]))
-		for n := range k.total {
-			if !found[k][n+1] {
-				message += fmt.Sprintf("; the first missing is number %d", n+1)
-				break
-			}
-		}
+		message += firstMissing(found[k], k.total)
 	}
 	if incomplete > 1 {
 		message += fmt.Sprintf("; %d more such sets are incomplete", incomplete-1)
@@ -278,6 +268,42 @@ func (s *Set) numbering(names []string, where, subject string) {
 			Fix: "get the missing shards and the index that belongs to them",
 		})
 	}
+}
+
+// complete says whether these numbers are a whole set of total shards: 1 to total as transformers counts, 0 to total-1 as
+// some published models do (unslothai/unsloth#10857), or 0 to total, where the name says the last number.
+func complete(numbers map[int]bool, total int) bool {
+	first := 1
+	if numbers[0] {
+		first = 0
+	}
+	if n := len(numbers); n != total && (first == 1 || n != total+1) {
+		return false
+	}
+	for n := range len(numbers) {
+		if !numbers[first+n] {
+			return false
+		}
+	}
+	return true
+}
+
+// firstMissing names the first number that is absent from a set that is not complete, "" when there are only too many.
+func firstMissing(numbers map[int]bool, total int) string {
+	first := 1
+	if numbers[0] {
+		first = 0
+	}
+	for n := first; n < first+total; n++ {
+		switch {
+		case numbers[n]:
+		case n == total && len(numbers) == total-1 && total > 1:
+			return fmt.Sprintf("; number %d is missing, or number 0 if they count from 0", n)
+		default:
+			return fmt.Sprintf("; the first missing is number %d", n)
+		}
+	}
+	return ""
 }
 
 // shardNumber reads prefix-N-of-TOTAL.safetensors.
