@@ -62,9 +62,9 @@ func TestS02Truncated(t *testing.T) {
 		tensor string
 		out    string
 	}{
-		{"last byte", need - 1, "second", "1 tensor out of range"},
-		{"into the first tensor", need - 150, "first", "2 tensors out of range"},
-		{"all data", need - 200, "first", "2 tensors out of range"},
+		{"last byte", need - 1, "second", `1 of 2 tensors out of range: "second"`},
+		{"into the first tensor", need - 150, "first", `2 of 2 tensors out of range: "first", "second"`},
+		{"all data", need - 200, "first", `2 of 2 tensors out of range: "first", "second"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, err := parse(whole[:c.cut])
@@ -84,6 +84,28 @@ func TestS02Truncated(t *testing.T) {
 		if h != nil {
 			t.Error("half a header comes with the error")
 		}
+	}
+}
+
+func TestS02ASetListsWhatATruncatedShardShouldHold(t *testing.T) {
+	whole := raw(header(u8("first", 0, 100), u8("second", 100, 200)), counting(200))
+	files := map[string][]byte{
+		one: whole[:len(whole)-50], two: shard("c"),
+		safetensors.IndexName: index(208, "first", one, "second", one, "c", two),
+	}
+	s := openSet(t, folder(t, files))
+	wantRules(t, s, "file-truncated")
+	if len(s.Lost) != 2 || s.Lost[0].Tensor.Name != "first" || s.Lost[0].Cut || s.Lost[1].Tensor.Name != "second" || !s.Lost[1].Cut || s.Lost[1].File != one {
+		t.Errorf("lost: %+v", s.Lost)
+	}
+	if refs := s.Refs(); len(refs) != 1 || refs[0].Tensor.Name != "c" {
+		t.Errorf("what can be read: %v", refs)
+	}
+	files[one] = whole[:20]
+	s = openSet(t, folder(t, files))
+	checkProblem(t, wantRules(t, s, "file-truncated"), "inside the header")
+	if len(s.Lost) != 0 {
+		t.Errorf("half a header names tensors: %v", s.Lost)
 	}
 }
 

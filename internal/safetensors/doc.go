@@ -18,7 +18,8 @@
 //
 // OpenSet for a folder, or Open for one file; look at Problems; Lookup or Refs for the tensors; ReadAt for bytes by range;
 // Close. Only headers are read until ReadAt is called. OpenSet fails only where nothing can be said: content that is
-// broken becomes a Problem and the other shards are opened all the same, so that one run tells everything.
+// broken becomes a Problem and the other shards are opened all the same, so that one run tells everything; what a
+// truncated shard should hold is in Set.Lost.
 //
 //	s, err := safetensors.OpenSet(dir)
 //	if err != nil { … }

@@ -26,16 +26,22 @@ type File struct {
 // target is blobs/<hash>, whose neighbours are other models' files (public report S14). A FIFO or a device is refused
 // before it is opened.
 func Open(path string) (*File, error) {
+	f, _, err := open(path)
+	return f, err
+}
+
+// open is Open; with the error file-truncated comes the header, as from ReadHeader.
+func open(path string) (*File, *Header, error) {
 	f, size, p := openRegular(path)
 	if p != nil {
-		return nil, p
+		return nil, nil, p
 	}
 	h, err := ReadHeader(f, size, path)
 	if err != nil {
 		f.Close()
-		return nil, err
+		return nil, h, err
 	}
-	return &File{Path: path, Name: filepath.Base(path), Header: *h, f: f}, nil
+	return &File{Path: path, Name: filepath.Base(path), Header: *h, f: f}, nil, nil
 }
 
 // openRegular opens a regular file for reading, through links, and tells its size.

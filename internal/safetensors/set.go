@@ -20,6 +20,13 @@ type Ref struct {
 // ReadAt fills p from byte off of the tensor, as File.ReadAt does.
 func (r Ref) ReadAt(p []byte, off int64) error { return r.File.ReadAt(r.Tensor, p, off) }
 
+// Lost is a tensor that a shard's header names and that cannot be read, because the shard ends too early.
+type Lost struct {
+	File   string // base name of the shard
+	Tensor Tensor
+	Cut    bool // its bytes reach beyond the end of the file; else they are there, but nothing vouches for them
+}
+
 // Set is the shards of one folder, as an index (or the lack of one) binds them. It is read-only after OpenSet: every
 // method but Close may be called from any goroutine.
 type Set struct {
@@ -27,6 +34,11 @@ type Set struct {
 	Index    *Index // nil when the folder has none, or none that can be read
 	Files    []*File
 	Problems []Problem
+
+	// Lost is what the headers of truncated shards name (rule file-truncated), in order of files and offsets, so that a
+	// person can be shown what should be there. None of it is in Files, Lookup or Refs. A shard that was cut inside its
+	// header names nothing.
+	Lost []Lost
 
 	promise map[string][]string // file -> tensors that the index puts into it, in no order
 	absent  int                 // shards that are not there
@@ -97,10 +109,15 @@ func OpenFileSet(path string) (*Set, error) {
 // open opens one shard of the folder, or says why not.
 func (s *Set) open(name string) {
 	path := filepath.Join(s.Dir, name)
-	f, err := Open(path)
+	f, cut, err := open(path)
 	if err == nil {
 		s.Files = append(s.Files, f)
 		return
+	}
+	if cut != nil {
+		for _, t := range cut.Tensors {
+			s.Lost = append(s.Lost, Lost{File: name, Tensor: t, Cut: t.End > cut.Size-cut.DataStart})
+		}
 	}
 	var p *Problem
 	if !errors.As(err, &p) {

@@ -101,22 +101,21 @@ func (h *Header) holes(path string) *Problem {
 	return &Problem{Rule: "tensor-hole", Severity: SeverityError, File: path, Tensor: after, Message: message, Fix: writeAgain}
 }
 
-// truncated names the first tensor that the file does not hold in full.
+// truncated counts the tensors that the file does not hold in full and names the first ones.
 func (h *Header) truncated(path string, need, have int64) *Problem {
 	out := 0
-	first := ""
+	var names []string // the first of them
 	for _, t := range h.Tensors {
 		if t.End > have {
-			if out == 0 {
-				first = t.Name
+			if out++; out <= maxNamed {
+				names = append(names, t.Name)
 			}
-			out++
 		}
 	}
 	return &Problem{
-		Rule: "file-truncated", Severity: SeverityError, File: path, Tensor: first,
-		Message: fmt.Sprintf("truncated: needs %d bytes, has %d (%d missing); %s out of range, the first is %s",
-			uint64(h.DataStart)+uint64(need), h.Size, need-have, count(out, "tensor"), quote(first)),
+		Rule: "file-truncated", Severity: SeverityError, File: path, Tensor: names[0],
+		Message: fmt.Sprintf("truncated: needs %d bytes, has %d (%d missing); %d of %s out of range: %s",
+			uint64(h.DataStart)+uint64(need), h.Size, need-have, out, count(len(h.Tensors), "tensor"), namelist(names, out)),
 		Fix: copyAgain,
 	}
 }
