@@ -15,8 +15,8 @@ import (
 // taken, be it by an empty folder or by a dangling link, is an error for which errors.Is(err, fs.ErrExist) holds, and
 // partial is left as it was.
 //
-// Where the file system does not know RENAME_NOREPLACE (EINVAL or ENOSYS: some network and FUSE file systems, kernels
-// before 3.15), the name is claimed first by mkdir, which fails when it is taken, and the folder is renamed over the
+// Where RENAME_NOREPLACE is not known (EINVAL or ENOSYS: some network and FUSE file systems, kernels before 3.15, every
+// system but Linux), the name is claimed first by mkdir, which fails when it is taken, and the folder is renamed over the
 // claimed empty one. A crash between the two leaves an empty folder under the final name, never a partial one.
 func PublishDir(partial, final string) error {
 	partial, final = filepath.Clean(partial), filepath.Clean(final)
@@ -55,18 +55,13 @@ func PublishDir(partial, final string) error {
 	return nil
 }
 
-// rename is renameat2 with RENAME_NOREPLACE; tests put file systems in its place that do not know it.
-var rename = func(from, to string) error {
-	for {
-		err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-		if err != unix.EINTR {
-			return err
-		}
-	}
-}
+// rename gives a folder a name that nobody has, in one step (renameNoReplace, per operating system); tests put file
+// systems in its place that cannot.
+var rename = renameNoReplace
 
 // claimAndRename gives from the name to without RENAME_NOREPLACE. rename(2) replaces an empty folder, so the folder it
-// replaces is one that mkdir has just made; anything that others put into it meanwhile makes the rename fail (ENOTEMPTY). os.Rename would not do: it refuses every existing folder.
+// replaces is one that mkdir has just made; anything that others put into it meanwhile makes the rename fail (ENOTEMPTY).
+// os.Rename would not do: it refuses every existing folder.
 func claimAndRename(from, to string) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -159,18 +158,7 @@ func asNobody(t *testing.T, dir string, f func()) {
 	if err := os.Chmod(parent, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	dropped := false
-	wg.Go(func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		unix.Setfsuid(nobody)
-		if got, _ := unix.SetfsuidRetUid(nobody); got == nobody {
-			dropped = true
-			f()
-		}
-	})
-	wg.Wait()
-	if !dropped {
+	if !onThreadOf(nobody, f) {
 		t.Skip("NOT CHECKED: running as root without the right to become another file-system user")
 	}
 }

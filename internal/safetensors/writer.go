@@ -3,11 +3,8 @@ package safetensors
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // Writer fills a laid-out file in any order, from several goroutines.
@@ -42,7 +39,8 @@ const (
 //
 // A name that is taken, also by a dangling link, is an error for which errors.Is(err, fs.ErrExist) holds; a disk without
 // room is one for which errors.Is(err, unix.ENOSPC) holds. After an error no file is left. Where the file system
-// cannot reserve (EOPNOTSUPP, ENOSYS), only its free space is asked, and a full disk can still show in WriteAt.
+// cannot reserve (EOPNOTSUPP, ENOSYS), only its free space is asked; on systems other than Linux the file only gets its
+// length. In both cases a full disk can still show in WriteAt.
 func Create(path string, l *Layout) (_ *Writer, err error) {
 	end := int64(0)
 	if n := len(l.Tensors); n > 0 {
@@ -76,37 +74,6 @@ func Create(path string, l *Layout) (_ *Writer, err error) {
 		return nil, errors.Join(fmt.Errorf("creating %s of %d bytes: %w", path, l.Size, err), w.Abort())
 	}
 	return w, nil
-}
-
-// fallocate is unix.Fallocate; tests put file systems in its place that are full or cannot reserve.
-var fallocate = unix.Fallocate
-
-// reserve gives f its size and the blocks for it.
-func reserve(f *os.File, size int64) error {
-	// A reservation that cannot succeed would fill a disk to the brim before it fails (ext4 takes blocks as it goes), and
-	// starve everybody else meanwhile; so the free space is asked first.
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &fs); err == nil && fs.Blocks > 0 && fs.Bsize > 0 {
-		free := uint64(math.MaxUint64)
-		if fs.Bfree < free/uint64(fs.Bsize) {
-			free = fs.Bfree * uint64(fs.Bsize)
-		}
-		if uint64(size) > free {
-			return fmt.Errorf("the file system has %d bytes free; make room or choose another place: %w", free, unix.ENOSPC)
-		}
-	}
-	for {
-		err := fallocate(int(f.Fd()), 0, 0, size)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS):
-			return f.Truncate(size)
-		default:
-			return fmt.Errorf("reserving the space: %w", err)
-		}
-	}
 }
 
 // WriteAt writes p at byte off of the named tensor. It fails, naming the tensor, for an unknown name, a range outside the

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -241,6 +242,9 @@ func TestCreateRefusesATakenName(t *testing.T) {
 }
 
 func TestAFullDiskShowsInCreate(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT CHECKED: this system does not reserve, so a full disk shows in WriteAt")
+	}
 	l, err := safetensors.NewLayout([]safetensors.Spec{{"a", "U8", []int64{1 << 59}}}, nil)
 	if err != nil {
 		t.Fatal(err)
