@@ -113,3 +113,18 @@ func BenchmarkDecodeFP8(b *testing.B) {
 		numeric.DecodeFP8(values, codes, 0.0002)
 	}
 }
+
+func BenchmarkFirstNonFinite(b *testing.B) {
+	for _, s := range scans {
+		b.Run(s.name, func(b *testing.B) {
+			src := make([]byte, 1<<20) // finite in every format
+			for i := range src {
+				src[i] = 0x3b
+			}
+			b.SetBytes(int64(len(src)))
+			for b.Loop() {
+				s.first(src)
+			}
+		})
+	}
+}

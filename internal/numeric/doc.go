@@ -34,7 +34,8 @@
 //
 // Names, shapes, files and dialects. It works on flat slices of whole blocks; who shares a global
 // scale, and under which name the scale is stored, is decided elsewhere. It does not refuse NaN or
-// infinite weights, it only reports them (AmaxBF16) and promises what happens if they are coded all
+// infinite weights, it only reports them (AmaxBF16, FirstNonFiniteBF16 and its like for tensors that
+// are kept) and promises what happens if they are coded all
 // the same: no scale is ever NaN, infinite or zero.
 //
 // # Rounding
