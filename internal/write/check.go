@@ -51,6 +51,12 @@ type work struct {
 	out        map[dialect.Part]dialect.Output
 }
 
+// width is the size of an element of the source in bytes, 1 for formats of less than a byte.
+func (w *work) width() int64 {
+	bits, _ := w.item.Dtype.Bits()
+	return max(bits/8, 1)
+}
+
 // name of the stored tensor that holds part.
 func (w *work) name(part dialect.Part) string { return w.out[part].Name }
 

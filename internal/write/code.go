@@ -22,6 +22,11 @@ func (p *production) do(t *tile, b *buffers) error {
 	}
 	switch t.step {
 	case stepCopy:
+		if bad, value := firstNonFinite(w.item.Dtype, src); bad >= 0 {
+			t.u.seen(t, 0, bad, value) // the shard is refused; nobody needs the copy
+			p.report.add(t.n)
+			return nil
+		}
 		if err := p.put(w.name(dialect.PartKept), src, t.off); err != nil {
 			return err
 		}
@@ -168,6 +173,28 @@ func storeScale(dst []byte, d safetensors.Dtype, scale float32) error {
 	}
 	binary.LittleEndian.PutUint16(dst, u)
 	return nil
+}
+
+// firstNonFinite finds the first NaN or Inf of a stretch of a kept tensor, -1 when there is none. A server multiplies with
+// a kept weight as with any other: one NaN in a norm or an embedding, and everything that it touches is NaN. Integers
+// and dtypes that no unquantized checkpoint of a known family has are not looked at.
+func firstNonFinite(d safetensors.Dtype, src []byte) (index int, value float32) {
+	switch d {
+	case safetensors.BF16:
+		index = numeric.FirstNonFiniteBF16(src)
+		return index, valueAt(src, index)
+	case safetensors.F16:
+		if index = numeric.FirstNonFiniteF16(src); index >= 0 {
+			value = numeric.FP16ToFloat32(binary.LittleEndian.Uint16(src[2*index:]))
+		}
+		return index, value
+	case safetensors.F32:
+		if index = numeric.FirstNonFiniteF32(src); index >= 0 {
+			value = math.Float32frombits(binary.LittleEndian.Uint32(src[4*index:]))
+		}
+		return index, value
+	}
+	return -1, 0
 }
 
 // valueAt is element i of src, 0 when i is negative.

@@ -7,6 +7,7 @@
 // own: one kept tensor, one FP8 tensor, or all members of an NVFP4 group, which share one global scale. A unit is
 // scanned (the largest absolute value, and whether everything is finite) before it is coded, so its source bytes are
 // read twice, the second time from the page cache. Kept tensors, and FP8 tensors with one scale per row, need one pass.
+// A kept tensor is looked at too while it is copied: a NaN or Inf anywhere refuses the shard.
 //
 // The unfinished folder stands beside the output under the output's name with ".partial" appended. The journal inside
 // it has one line for the plan and one per finished shard.

@@ -9,7 +9,7 @@ import (
 	"seatsmith/internal/playbook"
 )
 
-// uncodable lists the tensors that cannot be coded, in the order of the plan.
+// uncodable lists the tensors that cannot be written: those that cannot be coded, and kept ones with a NaN or Inf, in the order of the plan.
 func (p *production) uncodable() []playbook.Finding {
 	return p.findings(func(u *unit, w *work, s *scan) (playbook.Finding, bool) {
 		if s.bad < 0 && u.finite() && u.extreme() {
@@ -20,9 +20,13 @@ func (p *production) uncodable() []playbook.Finding {
 		if s.bad < 0 {
 			return playbook.Finding{}, false
 		}
+		what := "is to become " + string(w.item.Scheme)
+		if !w.item.Scheme.Quantized() {
+			what = "is kept as it is: a server that computes with it answers with NaN"
+		}
 		return playbook.New("source-nonfinite", w.item.Source,
-			fmt.Sprintf("holds %s at %s (in %s) and is to become %s", number(s.badValue), position(w.item.Shape, s.bad), w.ref.File.Path, w.item.Scheme),
-			"repair the tensor in the source, or keep it as it is with a name rule of the recipe"), true
+			fmt.Sprintf("holds %s at %s (in %s) and %s", number(s.badValue), position(w.item.Shape, s.bad), w.ref.File.Path, what),
+			"repair the tensor in the source: find the step that made the value, or take the tensor from the base model"), true
 	})
 }
 

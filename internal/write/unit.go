@@ -153,14 +153,14 @@ func (u *unit) cutRows(tileBytes int64) []tile {
 	return tiles
 }
 
-// seen adds what a tile's scan found; ready is true for the last scan tile of a unit. index counts elements from the
+// seen adds what a tile's scan found, also of a kept tensor; ready is true for the last scan tile of a unit. index counts elements from the
 // start of the tile, -1 for a finite tile.
 func (u *unit) seen(t *tile, amax float32, index int, value float32) (ready bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := &u.scans[t.w]
 	if index >= 0 {
-		if at := t.off/bf16Size + int64(index); s.bad < 0 || at < s.bad {
+		if at := t.off/u.works[t.w].width() + int64(index); s.bad < 0 || at < s.bad {
 			s.bad, s.badValue = at, value
 		}
 	} else {
