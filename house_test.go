@@ -171,6 +171,49 @@ func TestEveryRuleInCodeHasAnEntryAndTheReverse(t *testing.T) {
 	}
 }
 
+// TestEveryRuleIsExpectedByATest looks for every id of the playbook, as a word, in the strings of tests and in the
+// scripts under testdata: a rule that no test expects may never be found, or always, and nobody would know.
+func TestEveryRuleIsExpectedByATest(t *testing.T) {
+	expected := map[string]bool{}
+	words := regexp.MustCompile(`[a-z0-9]+(-[a-z0-9]+)+`)
+	expect := func(text string) {
+		for _, word := range words.FindAllString(text, -1) {
+			expected[word] = true
+		}
+	}
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if v, err := strconv.Unquote(lit.Value); err == nil {
+					expect(v)
+				}
+			}
+			return true
+		})
+	}
+	scripts := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".txtar" {
+			return err
+		}
+		scripts++
+		text, err := os.ReadFile(path)
+		expect(string(text))
+		return err
+	})
+	if err != nil || scripts == 0 {
+		t.Fatalf("%d scripts read: %v", scripts, err)
+	}
+	for _, r := range playbook.Rules() {
+		if !expected[r.ID] {
+			t.Errorf("no test expects rule %s: break something so that it must be found", r.ID)
+		}
+	}
+}
+
 func note(into map[string][]string, e ast.Expr, path string) {
 	if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 		if v, err := strconv.Unquote(lit.Value); err == nil && v != "" {

@@ -372,6 +372,26 @@ func TestS10TotalSize(t *testing.T) {
 	}
 }
 
+// Loaders read every tensor of an opened shard, listed or not (vLLM 017e9f4448, weight_utils.py
+// safetensors_weights_iterator), so it is offered, and told of.
+func TestS10TensorsThatTheIndexDoesNotList(t *testing.T) {
+	s := openSet(t, folder(t, map[string][]byte{
+		one: shard("a", "layers.10", "layers.2"), two: shard("b"),
+		safetensors.IndexName: index(32, "a", one, "b", two),
+	}))
+	p := wantRules(t, s, "index-unlisted")
+	checkProblem(t, p, one, "2 tensors that the index does not list", `"layers.2", "layers.10"`)
+	if p.Severity != safetensors.SeverityWarning || p.Tensor != "layers.2" {
+		t.Errorf("severity %s, tensor %q", p.Severity, p.Tensor)
+	}
+	if r, ok := s.Lookup("layers.10"); !ok || r.File.Name != one {
+		t.Error("a tensor that a server would load is not offered")
+	}
+	if refs := s.Refs(); len(refs) != 4 {
+		t.Errorf("%d tensors, want 4", len(refs))
+	}
+}
+
 // Public report S11: vllm-project/vllm#54230.
 func TestS11StaleCopy(t *testing.T) {
 	dir := folder(t, map[string][]byte{

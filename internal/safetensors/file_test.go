@@ -54,6 +54,22 @@ func TestAFaultyShardDoesNotHideTheOthers(t *testing.T) {
 	}
 }
 
+func TestAShardThatCannotBeReadIsAProblemOfTheSet(t *testing.T) {
+	dir := folder(t, map[string][]byte{two: shard("b"), safetensors.IndexName: index(16, "a", one, "b", two)})
+	if err := os.Symlink(filepath.Join(two, "inside"), filepath.Join(dir, one)); err != nil { // a file in place of a folder
+		t.Fatal(err)
+	}
+	s := openSet(t, dir)
+	p := wantRules(t, s, "file-unreadable")
+	checkProblem(t, p, one, "not a directory")
+	if p.Severity != safetensors.SeverityError || p.Err == nil {
+		t.Errorf("severity %s, cause %v", p.Severity, p.Err)
+	}
+	if _, ok := s.Lookup("b"); !ok || len(s.Files) != 1 {
+		t.Error("the other shard was not opened")
+	}
+}
+
 func TestOneFileIsASetOfItsOwn(t *testing.T) {
 	dir := folder(t, map[string][]byte{"head.safetensors": shard("mtp.norm"), "other.safetensors": shard("x")})
 	s, err := safetensors.OpenFileSet(filepath.Join(dir, "head.safetensors"))
