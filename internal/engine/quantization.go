@@ -50,6 +50,7 @@ type Problem struct {
 	Where   string // "quantization_config.config_groups.group_0.weights"
 	Message string
 	Serious bool
+	Group   string // name of the group that it is about, "" for the block as a whole
 }
 
 // CompressedTensors is the quant_method that Bind understands.
@@ -77,7 +78,7 @@ func ReadQuantization(config []byte) (*Quantization, []Problem, error) {
 	}
 	r := reader{q: q}
 	if !block.IsObject() {
-		return q, []Problem{{q.Key, "want an object, found " + orNull(block), true}}, nil
+		return q, []Problem{{Where: q.Key, Message: "want an object, found " + orNull(block), Serious: true}}, nil
 	}
 	if key := repeated(block.Raw); key != "" {
 		r.refuse(key, "the key stands twice; the server takes the last, other readers the first")
@@ -93,10 +94,11 @@ func ReadQuantization(config []byte) (*Quantization, []Problem, error) {
 type reader struct {
 	q        *Quantization
 	problems []Problem
+	group    string // the group that is being read
 }
 
 func (r *reader) refuse(where, format string, args ...any) {
-	r.problems = append(r.problems, Problem{r.q.Key + where, fmt.Sprintf(format, args...), true})
+	r.problems = append(r.problems, Problem{r.q.Key + where, fmt.Sprintf(format, args...), true, r.group})
 }
 
 func (r *reader) block(block gjson.Result) {
@@ -108,7 +110,9 @@ func (r *reader) block(block gjson.Result) {
 		r.refuse(".config_groups", "want an object, found %s", orNull(groups))
 	}
 	groups.ForEach(func(k, v gjson.Result) bool {
-		r.group(k.String(), v)
+		r.group = k.String()
+		r.readGroup(r.group, v)
+		r.group = ""
 		return true
 	})
 	for i, g := range q.Groups {
@@ -130,8 +134,8 @@ func (r *reader) block(block gjson.Result) {
 	}
 }
 
-// group is one pass of from_config and _quantization_scheme_map_from_config.
-func (r *reader) group(name string, v gjson.Result) {
+// readGroup is one pass of from_config and _quantization_scheme_map_from_config.
+func (r *reader) readGroup(name string, v gjson.Result) {
 	where := ".config_groups." + name
 	g := Group{Name: name, Format: text(v.Get("format"))}
 	if !v.Get("targets").IsArray() {
@@ -154,7 +158,7 @@ func (r *reader) group(name string, v gjson.Result) {
 				return nil
 			}
 			for _, k := range args.Unknown {
-				r.problems = append(r.problems, Problem{r.q.Key + where + "." + key, fmt.Sprintf("key %q is not one that compressed-tensors 0.18 knows, and it refuses unknown keys", k), false})
+				r.problems = append(r.problems, Problem{r.q.Key + where + "." + key, fmt.Sprintf("key %q is not one that compressed-tensors 0.18 knows, and it refuses unknown keys", k), false, r.group})
 			}
 			return args
 		}

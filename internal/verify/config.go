@@ -51,6 +51,8 @@ func (j *judge) quantization() error {
 		f := playbook.New("config-args", p.Where, p.Message, "write the arguments as the server knows them")
 		if !p.Serious {
 			f = f.As(playbook.Warning)
+		} else if p.Group != "" {
+			j.refuse(p.Group)
 		}
 		j.blameConfig()
 		j.add(f)

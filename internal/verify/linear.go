@@ -110,12 +110,21 @@ func (j *judge) refused(l *engine.Linear, err error) {
 			fmt.Sprintf("the ignore list covers %s but not %s, which the server builds as one module; it stops", strings.Join(part.Ignored, ", "), strings.Join(part.Uncovered, ", ")),
 			"ignore all of them or none"))
 	case errors.As(err, &scheme):
-		if !j.notes.any("config-args") { // told while the block was read
+		if !j.refusals[scheme.Group] { // told once, or while the block was read
+			j.refuse(scheme.Group)
 			j.add(playbook.New("config-args", j.quant.Key+".config_groups."+scheme.Group, scheme.Message, "write the arguments as the server knows them"))
 		}
 	default:
 		j.notes.join("experts", playbook.New("fused-partial", l.Runtime, err.Error(), "give all projections of the experts the same scheme"))
 	}
+}
+
+// refuse notes that it was told why the server refuses a group. A warning about the same group says no such thing.
+func (j *judge) refuse(group string) {
+	if j.refusals == nil {
+		j.refusals = map[string]bool{}
+	}
+	j.refusals[group] = true
 }
 
 // contradiction: config.json and the tensors say different things about a module.

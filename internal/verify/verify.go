@@ -107,6 +107,7 @@ type judge struct {
 	expected  map[string]bool // names that package model expects
 	held      map[string]bool // of those, the ones some tensor holds
 	condemned map[string]bool // modules whose data is explained by a finding already
+	refusals  map[string]bool // groups of which it was told that the server refuses them
 	faulty    map[string]bool // modules whose values are known to be wrong
 	blamed    map[string]bool // files in which an error was found already: that their hash changed is no news
 	globals   map[string]float32
