@@ -11,12 +11,14 @@ import (
 // maxPatterns bounds the patterns of one group: a model whose names follow no layout gets exact names instead.
 const maxPatterns = 16
 
-// spellings lists the names under which a server asks for a module: the checkpoint's, and the one that vLLM 017e9f4448
-// makes of it with the prefix rules of qwen3_vl.py hf_to_vllm_mapper. Exact entries of a configuration are mapped by
-// the same rules, patterns are not (compressed_tensors.py apply_vllm_mapper), so patterns must match every spelling.
+// spellings lists the names under which a server asks for a module: the checkpoint's, and those that vLLM 017e9f4448
+// makes of it with the prefix rules of the class that it builds: qwen3_vl.py hf_to_vllm_mapper for the wrapper, and
+// qwen3_5.py Qwen3_5ForCausalLMBase.hf_to_vllm_mapper for the text-only class, which asks for "model.layers.N" whatever
+// the file says. Exact entries of a configuration are mapped by the same rules, patterns are not (compressed_tensors.py
+// apply_vllm_mapper), so patterns must match every spelling.
 func spellings(name string) []string {
 	if rest, ok := strings.CutPrefix(name, "model.language_model."); ok {
-		return []string{name, "language_model.model." + rest}
+		return []string{name, "language_model.model." + rest, "model." + rest}
 	}
 	if rest, ok := strings.CutPrefix(name, "model.visual."); ok {
 		return []string{name, "visual." + rest}
@@ -36,7 +38,9 @@ var (
 )
 
 // kindOf finds the kind of a decoder module. The parent is a pattern anchored at the start of the name; the syntax is
-// common to Go and to Python's re. ok is false for names outside layers.N, and for names that need escaping in the leaf.
+// common to Go and to Python's re. What stands before the layers of a nested name is optional in all its parts, and the
+// anchor keeps "mtp.layers.N" and the vision tower out, also where a runtime searches instead of matching. ok is false
+// for names outside layers.N, and for names that need escaping in the leaf.
 func kindOf(name string) (k kind, ok bool) {
 	parts := strings.Split(name, ".")
 	at := slices.Index(parts, "layers")
@@ -46,7 +50,7 @@ func kindOf(name string) (k kind, ok bool) {
 	var b strings.Builder
 	switch prefix := strings.Join(parts[:at], "."); prefix {
 	case "model.language_model":
-		b.WriteString(`.*language_model\.(model\.)?`)
+		b.WriteString(`^(.*language_model\.)?(model\.)?`)
 	case "":
 		b.WriteString(`^`)
 	default:

@@ -29,19 +29,29 @@ func parse(t interface{ Fatal(...any) }, raw []byte) config {
 	return c
 }
 
-// toRuntime is the prefix mapping of the served class, for names and for exact entries.
-func toRuntime(name string) string {
-	for from, to := range map[string]string{"model.language_model.": "language_model.model.", "model.visual.": "visual.", "lm_head.": "language_model.lm_head."} {
-		if rest, ok := strings.CutPrefix(name, from); ok {
-			return to + rest
+// mapping is how a served class spells names, and the exact entries of a configuration.
+type mapping func(name string) string
+
+func prefixes(pairs map[string]string) mapping {
+	return func(name string) string {
+		for from, to := range pairs {
+			if rest, ok := strings.CutPrefix(name, from); ok {
+				return to + rest
+			}
 		}
+		return name
 	}
-	return name
 }
 
-// selects is what a server does with one list: equal, or a pattern from the start of the name. mapped says whether
-// exact entries with a dot were mapped first, as vLLM does before it asks for run-time names.
-func selects(entries []string, name string, mapped bool) bool {
+var (
+	asStored  = prefixes(nil)
+	asWrapper = prefixes(map[string]string{"model.language_model.": "language_model.model.", "model.visual.": "visual.", "lm_head.": "language_model.lm_head."})
+	asText    = prefixes(map[string]string{"model.language_model.": "model."}) // vLLM from 0.28 on
+)
+
+// selects is what a server does with one list: equal, or a pattern from the start of the name. Exact entries with a dot
+// are mapped first, as vLLM does before it asks for run-time names.
+func selects(entries []string, name string, toRuntime mapping) bool {
 	for _, e := range entries {
 		if pattern, ok := strings.CutPrefix(e, "re:"); ok {
 			if at := regexp.MustCompile(pattern).FindStringIndex(name); at != nil && at[0] == 0 {
@@ -49,7 +59,7 @@ func selects(entries []string, name string, mapped bool) bool {
 			}
 			continue
 		}
-		if mapped && strings.Contains(e, ".") {
+		if strings.Contains(e, ".") {
 			e = toRuntime(e)
 		}
 		if e == name {
@@ -60,13 +70,14 @@ func selects(entries []string, name string, mapped bool) bool {
 }
 
 // resolve answers as a server would: "ignored", the group that selects the name, "" when nothing does, or "ambiguous".
-func resolve(c config, name string, mapped bool) string {
-	if selects(c.Ignore, name, mapped) {
+func resolve(c config, name string, toRuntime mapping) string {
+	name = toRuntime(name)
+	if selects(c.Ignore, name, toRuntime) {
 		return "ignored"
 	}
 	found := ""
 	for group, g := range c.Groups {
-		if selects(g.Targets, name, mapped) {
+		if selects(g.Targets, name, toRuntime) {
 			if found != "" {
 				return "ambiguous"
 			}
@@ -76,7 +87,8 @@ func resolve(c config, name string, mapped bool) string {
 	return found
 }
 
-// mustResolve fails unless every module is selected as its scheme says, by checkpoint and by run-time name.
+// mustResolve fails unless every module is selected as its scheme says, by checkpoint name and by the
+// run-time names of both classes.
 func mustResolve(t rapid.TB, c config, modules []dialect.Module) {
 	for _, m := range modules {
 		want := "ignored"
@@ -85,16 +97,15 @@ func mustResolve(t rapid.TB, c config, modules []dialect.Module) {
 				want = name
 			}
 		}
-		if got := resolve(c, m.Name, false); got != want {
-			t.Fatalf("%s (%s): resolves to %q, want %q", m.Name, m.Scheme, got, want)
-		}
-		if got := resolve(c, toRuntime(m.Name), true); got != want {
-			t.Fatalf("%s (%s): run-time name resolves to %q, want %q", m.Name, m.Scheme, got, want)
+		for _, toRuntime := range []mapping{asStored, asWrapper, asText} {
+			if got := resolve(c, m.Name, toRuntime); got != want {
+				t.Fatalf("%s (%s), asked for as %s: resolves to %q, want %q", m.Name, m.Scheme, toRuntime(m.Name), got, want)
+			}
 		}
 	}
 }
 
-func TestEveryModuleIsSelectedAsMeantUnderBothNames(t *testing.T) {
+func TestEveryModuleIsSelectedAsMeantUnderEveryName(t *testing.T) {
 	for name, scheme := range map[string]func(int, string) dialect.Scheme{
 		"default":   mixed,
 		"all nvfp4": allNVFP4,
@@ -120,7 +131,7 @@ func TestEveryModuleIsSelectedAsMeantUnderBothNames(t *testing.T) {
 
 func TestWholeKindsBecomePatternsAndOthersExactNames(t *testing.T) {
 	whole := parse(t, render(t, qwen(12, mixed)))
-	if want := []string{`re:.*language_model\.(model\.)?layers\.\d+\.mlp\.(down_proj|gate_proj|up_proj)$`}; !slices.Equal(whole.Groups["group_0"].Targets, want) {
+	if want := []string{`re:^(.*language_model\.)?(model\.)?layers\.\d+\.mlp\.(down_proj|gate_proj|up_proj)$`}; !slices.Equal(whole.Groups["group_0"].Targets, want) {
 		t.Errorf("targets %q, want %q", whole.Groups["group_0"].Targets, want)
 	}
 	but := parse(t, render(t, qwen(12, func(layer int, leaf string) dialect.Scheme {
@@ -130,7 +141,7 @@ func TestWholeKindsBecomePatternsAndOthersExactNames(t *testing.T) {
 		return mixed(layer, leaf)
 	})))
 	targets := but.Groups["group_0"].Targets
-	if targets[0] != `re:.*language_model\.(model\.)?layers\.\d+\.mlp\.(gate_proj|up_proj)$` || len(targets) != 12 ||
+	if targets[0] != `re:^(.*language_model\.)?(model\.)?layers\.\d+\.mlp\.(gate_proj|up_proj)$` || len(targets) != 12 ||
 		targets[3] != "model.language_model.layers.2.mlp.down_proj" || targets[11] != "model.language_model.layers.11.mlp.down_proj" {
 		t.Errorf("targets %q", targets)
 	}
