@@ -143,7 +143,7 @@ func (j *judge) items() []item {
 			j.skip("comparison of quantized weights that are not compressed-tensors NVFP4 or FP8", true)
 		case ok:
 			if shapeOf(s) != shapeOf(same) {
-				if !j.condemned[same.Module] && !j.notes.any("tensor-shape") {
+				if !j.condemned[same.Module] && !j.notes.told(s.Name, "tensor-shape") {
 					j.differs(s, fmt.Sprintf("it is stored as %s, the source has %s", shapeOf(same), shapeOf(s)))
 				}
 				continue
@@ -151,7 +151,7 @@ func (j *judge) items() []item {
 			out = append(out, item{source: s, stored: same, kind: plain})
 		case s.Role == model.RoleExpert && j.perExpert(s):
 			j.skip("comparison of routed experts that the source holds in one tensor and the folder one by one", true)
-		case j.held[s.Base] || !j.unread && !j.notes.any(explainMissing...):
+		case !j.missingTold(s.Name):
 			j.notes.join(generic(s.Name), playbook.New("source-missing", s.Name, "the source has the tensor and the folder does not", "write the checkpoint again from its source"))
 		}
 	}

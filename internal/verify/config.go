@@ -54,7 +54,9 @@ func (j *judge) quantization() error {
 		} else if p.Group != "" {
 			j.refuse(p.Group)
 		}
-		j.blameConfig()
+		if p.Serious {
+			j.blameConfig()
+		}
 		j.add(f)
 	}
 	if q.Transform {
@@ -90,7 +92,6 @@ func (j *judge) entries() {
 		return
 	}
 	for _, d := range j.bound.Dead(j.resolved) {
-		j.blameConfig()
 		message := "the entry matches nothing that the server asks for: " + d.Reason
 		if len(d.Means) > 0 {
 			message += "; it seems to mean " + listed(d.Means, 3)

@@ -242,6 +242,10 @@ func (j *judge) outcome(it *item, o *outcome, wrong map[string]bool) {
 		}
 		j.roles[s.Role].Merge(o.err)
 	}
+	if far && slices.Contains(j.suspects, module) {
+		j.faulty[module] = true // the source confirms the suspicion of an inverted scale, which then is the finding
+		j.blameModule(module)
+	}
 	if j.faulty[module] {
 		return
 	}

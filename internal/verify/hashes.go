@@ -62,7 +62,7 @@ func (j *judge) hashes(ctx context.Context) error {
 		want := record.Files[name]
 		switch got := found[i]; {
 		case missing[i]:
-			if filepath.Ext(name) == ".safetensors" && j.unread {
+			if j.blamed[name] {
 				continue
 			}
 			j.notes.drop(func(f playbook.Finding) bool { return f.Rule == "companion-missing" && f.Subject == name })
@@ -189,8 +189,8 @@ func (j *judge) unrecorded(p *model.Provenance) error {
 		if _, ok := p.Files[name]; ok || name == model.ProvenanceFile {
 			return nil
 		}
-		if j.notes.any("shard-leftover", "index-unlisted") && filepath.Ext(name) == ".safetensors" {
-			return nil
+		if j.notes.names(name, "shard-leftover", "index-unlisted") {
+			return nil // a warning, as this one would be
 		}
 		j.notes.join("", playbook.New("file-unrecorded", name, "the file was not there when the folder was written", "move it out of the folder, if it does not belong there"))
 		return nil
@@ -210,7 +210,7 @@ func (j *judge) native(p *model.Provenance) {
 		t := &j.m.Tensors[i]
 		stored, ok := j.globals[t.Name]
 		module := moduleName(t.Name)
-		if !ok || t.Suffix != "weight_global_scale" || j.faulty[module] || j.condemned[module] || !j.expected[t.Base] {
+		if !ok || t.Suffix != "weight_global_scale" || j.faulty[module] || j.condemned[module] || j.expected[t.Base] == nil {
 			continue
 		}
 		global, recorded := p.Native[module]

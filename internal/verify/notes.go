@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"seatsmith/internal/playbook"
@@ -45,26 +46,35 @@ func (n *notes) join(cause string, f playbook.Finding) {
 	n.entries = append(n.entries, n.by[k])
 }
 
-// any says whether a finding of one of the rules was noted.
+// any says whether an error of one of the rules was noted. Warnings do not count: they explain nothing away.
 func (n *notes) any(rules ...string) bool {
-	for _, e := range n.entries {
-		for _, r := range rules {
-			if e.finding.Rule == r {
-				return true
-			}
-		}
-	}
-	return false
+	return n.find(func(e *note) bool { return slices.Contains(rules, e.finding.Rule) })
 }
 
-// errors says whether any error was noted.
-func (n *notes) errors() bool {
-	for _, e := range n.entries {
-		if e.finding.Severity == playbook.Error {
-			return true
-		}
-	}
-	return false
+// told says whether an error of one of the rules names a tensor, or one of its kind in another layer: findings name the
+// first of each kind.
+func (n *notes) told(name string, rules ...string) bool {
+	kind := generic(name)
+	return n.find(func(e *note) bool {
+		return slices.Contains(rules, e.finding.Rule) && slices.ContainsFunc(e.subjects, func(s string) bool { return s == name || generic(s) == kind })
+	})
+}
+
+// about says whether an error is about a file, or something in it.
+func (n *notes) about(file string) bool {
+	return n.find(func(e *note) bool { return strings.HasPrefix(e.finding.Subject, file) })
+}
+
+// names says whether a finding of any severity, of one of the rules, has this subject.
+func (n *notes) names(subject string, rules ...string) bool {
+	return slices.ContainsFunc(n.entries, func(e *note) bool {
+		return slices.Contains(rules, e.finding.Rule) && slices.Contains(e.subjects, subject)
+	})
+}
+
+// find says whether an error answers to a question.
+func (n *notes) find(is func(*note) bool) bool {
+	return slices.ContainsFunc(n.entries, func(e *note) bool { return e.finding.Severity == playbook.Error && is(e) })
 }
 
 // drop removes noted findings.

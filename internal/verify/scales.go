@@ -193,7 +193,9 @@ func (j *judge) judgeScans(list []scan) {
 			j.notes.join("", playbook.New("codes-nan", s.t.Name,
 				fmt.Sprintf("%d of %d weights are NaN, the first at index %d", s.bad, s.values, s.first), "quantize the module again from the source"))
 		case s.bad > 0:
-			j.explained(module)
+			if strings.HasPrefix(s.t.Suffix, "weight") { // the scale of an input explains nothing about the weight
+				j.explained(module)
+			}
 			j.blame(s.t)
 			j.notes.join(s.t.Suffix, playbook.New("scale-bad", s.t.Name,
 				fmt.Sprintf("value %d is %s; %d of its %d values are bad, in %d of %d tensors %s", s.first, s.what, s.bad, s.values, bad[s.t.Suffix], all[s.t.Suffix], s.t.Suffix),
@@ -228,9 +230,7 @@ func (j *judge) inverted() {
 	for i := range j.m.Tensors {
 		t := &j.m.Tensors[i]
 		if g, ok := j.globals[t.Name]; ok && t.Suffix == "weight_global_scale" && g < 1 {
-			j.suspects = append(j.suspects, moduleName(t.Name))
-			j.faulty[moduleName(t.Name)] = true
-			j.blame(t)
+			j.suspects = append(j.suspects, moduleName(t.Name)) // a suspicion: it explains nothing until the source says so
 		}
 	}
 }
@@ -284,8 +284,8 @@ func (j *judge) oneScale(i int, group []int, attr string, severity playbook.Seve
 	if len(names) < 2 || math.Float32bits(low) == math.Float32bits(high) {
 		return
 	}
-	j.blame(tensors...)
 	if severity == playbook.Error {
+		j.blame(tensors...)
 		for _, n := range names {
 			j.explained(n)
 		}

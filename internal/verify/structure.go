@@ -11,55 +11,6 @@ import (
 	"seatsmith/internal/playbook"
 )
 
-// Findings of package model that say why names are missing or without a place. What they explain is not said again.
-var (
-	explainMissing = []string{"tensor-missing", "head-missing", "head-misplaced", "lm-head-tied", "text-only-vision", "layout-prefix",
-		"donor-headless", "donor-stranger", "donor-norms-shifted", "donor-quantized"} // a refused donor leaves the view without a head
-	explainStray = []string{"tensor-unexpected", "layout-prefix", "head-misplaced", "head-promise", "lm-head-tied"}
-)
-
-// unreadable are the findings about files after which tensors are missing for no other reason.
-var unreadable = []string{"shard-missing", "file-truncated", "file-unreadable", "file-lfs-pointer", "file-not-safetensors", "link-dangling",
-	"path-escape", "header-length", "header-syntax", "tensor-size", "tensor-overlap", "tensor-hole", "index-wrong", "index-syntax"}
-
-// carry takes over package model's findings.
-func (j *judge) carry(findings []playbook.Finding) {
-	for _, f := range findings {
-		if f.Rule == "already-quantized" && !j.keepQuantized {
-			continue
-		}
-		j.add(f)
-		if f.Severity == playbook.Error && slices.Contains(unreadable, f.Rule) {
-			j.unread = true
-			file, _, _ := strings.Cut(f.Subject, ": ")
-			j.blamed[file] = true
-		}
-	}
-	if j.unread {
-		j.skip("tensors of the files that could not be read", true)
-		j.notes.drop(func(f playbook.Finding) bool {
-			return f.Rule == "tensor-missing" || f.Rule == "head-missing" || f.Rule == "lm-head-tied"
-		})
-	}
-	j.expected, j.held = map[string]bool{}, map[string]bool{}
-	for i := range j.m.Expected {
-		j.expected[j.m.Expected[i].Name] = true
-	}
-	for i := range j.m.Tensors {
-		if t := &j.m.Tensors[i]; t.Holds() {
-			j.held[t.Base] = true
-		}
-	}
-}
-
-// missing says whether a parameter's absence is news: package model tells of parameters that nobody holds.
-func (j *judge) missing(base string) bool {
-	if j.held[base] {
-		return true
-	}
-	return !j.unread && !j.notes.any(explainMissing...)
-}
-
 // structure simulates the server over names, dtypes and shapes.
 func (j *judge) structure() {
 	drafter := j.m.Head.Present > 0 || j.m.Head.Promised > 0
@@ -69,7 +20,7 @@ func (j *judge) structure() {
 		switch {
 		case errors.As(err, &old):
 			j.add(playbook.New("engine-too-old", j.engine.String(), err.Error(), "serve with a later version, or keep the wrapper class"))
-		case !j.notes.errors(): // else package model said what is wrong with config.json
+		case !j.notes.about("config.json"): // else package model said what is wrong with it
 			j.add(playbook.New("arch-unknown", "config.json", err.Error(), "correct config.json, or serve with a version that knows the class"))
 		}
 		j.skip("the server's modules, because its class could not be built", true)
@@ -159,7 +110,8 @@ func (j *judge) fill(into parts, attr string, t *model.Tensor) {
 
 // stray is a tensor that no parameter takes.
 func (j *judge) stray(t *model.Tensor) {
-	if !j.expected[t.Base] && j.notes.any(explainStray...) {
+	if j.strayTold(t) || j.expected[t.Base] == nil &&
+		(t.Role == model.RoleHead && j.notes.any("head-promise") || t.Base == "lm_head.weight" && j.notes.any("lm-head-tied")) {
 		return
 	}
 	j.blame(t)

@@ -95,7 +95,8 @@ type judge struct {
 	keepQuantized bool // judging a source: "already quantized" is news there, not here
 	dialectKnown  bool // the quantization block is of the dialect that is judged
 	quantBroken   bool // quantized tensors without a usable block: nothing is compared with it
-	unread        bool // a shard could not be read: what is missing is no news
+	unread        bool // a file could not be read: what it held is missing for no other reason
+	modelMissing  bool // package model told of expected parameters that nobody holds
 	srv           *engine.Server
 	quant         *engine.Quantization
 	bound         *engine.Bound
@@ -104,12 +105,13 @@ type judge struct {
 	fusedExperts  []parts             // per linear: the 3-D tensors of a mixture
 	caches        map[string]*model.Tensor
 
-	expected  map[string]bool // names that package model expects
-	held      map[string]bool // of those, the ones some tensor holds
-	condemned map[string]bool // modules whose data is explained by a finding already
-	refusals  map[string]bool // groups of which it was told that the server refuses them
-	faulty    map[string]bool // modules whose values are known to be wrong
-	blamed    map[string]bool // files in which an error was found already: that their hash changed is no news
+	expected  map[string]*model.Expected // what package model expects, by name
+	held      map[string]bool            // parameters that some tensor holds
+	tails     map[string]bool            // of tensors under a prefix that the class does not read
+	condemned map[string]bool            // modules whose data is explained by a finding already
+	refusals  map[string]bool            // groups of which it was told that the server refuses them
+	faulty    map[string]bool            // modules whose values are known to be wrong
+	blamed    map[string]bool            // files in whose content an error was found already: that their hash changed is no news
 	globals   map[string]float32
 	subnormal map[string]blocks
 	suspects  []string // modules whose global scale looks inverted
