@@ -3,13 +3,15 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
 )
 
 // Args is one block of quantization arguments ("weights", "input_activations"), validated as the QuantizationArgs model
-// of compressed-tensors 0.18 does (src/compressed_tensors/quantization/quant_args.py).
+// of compressed-tensors 0.18 does (src/compressed_tensors/quantization/quant_args.py; a pydantic model in lax mode that
+// forbids unknown keys).
 type Args struct {
 	NumBits    int64
 	Type       string // "int" | "float"
@@ -18,8 +20,12 @@ type Args struct {
 	Strategy   string
 	Block      [2]int64 // zero unless strategy is "block"
 	Dynamic    string   // "false" | "true" | "local"
-	ScaleDtype string
+	ScaleDtype string   // without "torch."
 	Unknown    []string // keys that compressed-tensors 0.18 does not know and so refuses
+
+	grouped  bool // group_size is not null
+	actorder bool // activation order "group" (or its alias "dynamic")
+	zpDtype  bool // zp_dtype is given
 }
 
 func (a *Args) String() string {
@@ -30,7 +36,10 @@ func (a *Args) String() string {
 		a.NumBits, a.Type, a.Strategy, a.GroupSize, a.Symmetric, a.Dynamic)
 }
 
-var strategies = []string{"tensor", "channel", "group", "block", "token", "tensor_group", "attn_head"}
+var (
+	strategies = []string{"tensor", "channel", "group", "block", "token", "tensor_group", "attn_head"}
+	actorders  = []string{"group", "weight", "dynamic", "static"}
+)
 
 // parseArgs reads a block. The error is what the model's validators refuse.
 func parseArgs(v gjson.Result) (*Args, error) {
@@ -38,61 +47,94 @@ func parseArgs(v gjson.Result) (*Args, error) {
 		return nil, fmt.Errorf("want an object, found %s", orNull(v))
 	}
 	a := &Args{NumBits: 8, Type: "int", Symmetric: true, Dynamic: "false"}
-	grouped := false
 	var err error
 	v.ForEach(func(k, v gjson.Result) bool {
-		set := v.Type != gjson.Null
-		switch k.String() {
-		case "num_bits":
-			a.NumBits, err = wantInt("num_bits", v)
-		case "type":
-			a.Type = strings.ToLower(v.String())
-			if a.Type != "int" && a.Type != "float" {
-				err = fmt.Errorf("type %s: want \"int\" or \"float\"", orNull(v))
-			}
-		case "symmetric":
-			if a.Symmetric = v.Bool(); !v.IsBool() {
-				err = fmt.Errorf("symmetric %s: want true or false", orNull(v))
-			}
-		case "group_size":
-			if grouped = set; set {
-				if a.GroupSize, err = wantInt("group_size", v); err == nil && a.GroupSize < -1 {
-					err = fmt.Errorf("group_size %d: want at least -1", a.GroupSize)
-				}
-			}
-		case "strategy":
-			if a.Strategy = strings.ToLower(v.String()); set && !slices.Contains(strategies, a.Strategy) {
-				err = fmt.Errorf("strategy %s: want one of %s", orNull(v), strings.Join(strategies, ", "))
-			}
-		case "block_structure":
-			if set {
-				a.Block, err = wantBlock(v)
-			}
-		case "dynamic":
-			switch a.Dynamic = strings.ToLower(v.String()); {
-			case v.IsBool():
-			case a.Dynamic != "local":
-				err = fmt.Errorf("dynamic %s: want false, true or \"local\"", orNull(v))
-			}
-		case "scale_dtype":
-			a.ScaleDtype = v.String()
-		case "actorder", "zp_dtype", "observer", "observer_kwargs":
-		default:
-			a.Unknown = append(a.Unknown, k.String())
-		}
+		err = a.field(k.String(), v)
 		return err == nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return a, a.check(grouped)
+	return a, a.check()
+}
+
+// field reads one key.
+func (a *Args) field(key string, v gjson.Result) error {
+	want := func(ok bool, what string) error {
+		if ok {
+			return nil
+		}
+		return fmt.Errorf("%s %s: want %s", key, orNull(v), what)
+	}
+	ok := false
+	switch key {
+	case "num_bits":
+		a.NumBits, ok = laxInt(v)
+		return want(ok, "a whole number")
+	case "type":
+		a.Type = strings.ToLower(v.Str)
+		return want(a.Type == "int" || a.Type == "float", `"int" or "float"`)
+	case "symmetric":
+		a.Symmetric, ok = laxBool(v)
+		return want(ok, "true or false")
+	case "group_size":
+		if a.grouped = !null(v); !a.grouped {
+			a.GroupSize = 0
+			return nil
+		}
+		if a.GroupSize, ok = laxInt(v); v.Type == gjson.String { // compared with -1 before it is converted
+			ok = false
+		}
+		return want(ok && a.GroupSize >= -1, "a whole number, at least -1, or null")
+	case "strategy":
+		a.Strategy = strings.ToLower(v.Str)
+		return want(null(v) || slices.Contains(strategies, a.Strategy), "one of "+strings.Join(strategies, ", "))
+	case "block_structure":
+		return a.block(v)
+	case "dynamic":
+		b, isBool := laxBool(v)
+		switch {
+		case v.Type == gjson.String:
+			a.Dynamic = strings.ToLower(v.Str)
+			return want(a.Dynamic == "local", `false, true or "local"`)
+		case isBool:
+			a.Dynamic = strconv.FormatBool(b)
+			return nil
+		}
+		return want(false, `false, true or "local"`)
+	case "actorder":
+		if a.actorder = v.Type == gjson.True; v.Type == gjson.String {
+			s := strings.ToLower(v.Str)
+			a.actorder = s == "group" || s == "dynamic"
+			return want(slices.Contains(actorders, s), "one of "+strings.Join(actorders, ", "))
+		}
+		_, isBool := laxBool(v)
+		return want(null(v) || isBool, "one of "+strings.Join(actorders, ", "))
+	case "scale_dtype":
+		if null(v) {
+			a.ScaleDtype = ""
+			return nil
+		}
+		a.ScaleDtype, ok = dtypeName(v)
+		return want(ok, "the name of a torch dtype, or null")
+	case "zp_dtype":
+		_, ok = dtypeName(v)
+		a.zpDtype = ok
+		return want(ok || null(v), "the name of a torch dtype, or null")
+	case "observer":
+		return want(null(v) || v.Type == gjson.String, "a name or null")
+	case "observer_kwargs":
+		return want(v.IsObject(), "an object")
+	}
+	a.Unknown = append(a.Unknown, key)
+	return nil
 }
 
 // check is validate_model_after: it infers a strategy that is not given and refuses combinations.
-func (a *Args) check(grouped bool) error {
+func (a *Args) check() error {
 	if a.Strategy == "" {
 		switch {
-		case !grouped:
+		case !a.grouped:
 			a.Strategy = "tensor"
 		case a.GroupSize > 0:
 			a.Strategy = "group"
@@ -118,7 +160,9 @@ func (a *Args) check(grouped bool) error {
 		return fmt.Errorf("dynamic %s does not go with strategy %s", a.Dynamic, a.Strategy)
 	case a.Dynamic == "local" && a.Strategy != "tensor_group":
 		return fmt.Errorf("dynamic \"local\" needs strategy tensor_group, not %s", a.Strategy)
-	case a.Type == "float" && a.NumBits != 4 && a.NumBits != 8:
+	case a.actorder && !needsGroup:
+		return fmt.Errorf("actorder \"group\" needs strategy group or tensor_group, not %s", a.Strategy)
+	case a.Type == "float" && a.NumBits != 4 && a.NumBits != 8 && !a.zpDtype: // the default of zp_dtype follows from it
 		return fmt.Errorf("num_bits %d: float is 4 or 8 bits", a.NumBits)
 	}
 	return nil
@@ -141,17 +185,32 @@ func wantInt(key string, v gjson.Result) (int64, error) {
 	return int64(v.Num), nil
 }
 
-func wantBlock(v gjson.Result) ([2]int64, error) {
-	list := v.Array()
-	if !v.IsArray() || len(list) != 2 {
-		return [2]int64{}, fmt.Errorf("block_structure %s: want [rows, cols]", orNull(v))
+// block is validate_block_structure: a list of two positive whole numbers, null, or the old spelling "128x128".
+func (a *Args) block(v gjson.Result) error {
+	a.Block = [2]int64{}
+	if null(v) {
+		return nil
 	}
-	rows, err := wantInt("block_structure[0]", list[0])
-	cols, err2 := wantInt("block_structure[1]", list[1])
-	if err != nil || err2 != nil || rows <= 0 || cols <= 0 {
-		return [2]int64{}, fmt.Errorf("block_structure %s: want two positive whole numbers", orNull(v))
+	var sides []string
+	switch {
+	case v.Type == gjson.String:
+		sides = strings.Split(v.Str, "x")
+	case v.IsArray():
+		for _, e := range v.Array() {
+			sides = append(sides, e.Raw) // 128.0 is no int there
+		}
 	}
-	return [2]int64{rows, cols}, nil
+	if len(sides) != 2 {
+		return fmt.Errorf("block_structure %s: want [rows, cols]", orNull(v))
+	}
+	for i, s := range sides {
+		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32)
+		if err != nil || n <= 0 {
+			return fmt.Errorf("block_structure %s: want [rows, cols], two positive whole numbers", orNull(v))
+		}
+		a.Block[i] = n
+	}
+	return nil
 }
 
 // orNull prints a JSON value for a message, shortened.

@@ -12,12 +12,17 @@ import (
 // decides which of two matching targets wins).
 type Quantization struct {
 	Key       string // where it stands: "quantization_config", "compression_config", "text_config.quantization_config"
-	Method    string // quant_method
+	MethodKey string // where the server takes the method from: Key, unless there are two blocks
+	Unread    bool   // the server takes the method from the block and then does not find it again
+	Method    string // quant_method as the server comes to understand it
+	Written   string // quant_method as it stands in the file
+	Signed    string // modelopt's quant_algo, which decided Method instead of what is written; "" when it did not
 	Format    string // the top level's format
+	PlainHead bool   // "dynamic" names the head with -: and so the drafter's layers are built unquantized
 	Groups    []Group
 	Ignore    []string
 	KV        *KVScheme // nil without kv_cache_scheme
-	Transform bool      // a transform_config that is not empty: what it does to weights is not simulated
+	Transform bool      // a transform_config with groups: what it does to weights is not simulated
 
 	targets  []target
 	compiled map[string]*pattern
@@ -26,7 +31,8 @@ type Quantization struct {
 // Group is one of config_groups.
 type Group struct {
 	Name    string
-	Format  string // its own, "" when it has none
+	Format  string // its own; see Own
+	Own     bool   // the group has a format, be it empty or no text: the top level's is not asked then
 	Weights *Args
 	Input   *Args // nil: activations stay as they are
 	Output  *Args
@@ -65,14 +71,7 @@ func ReadQuantization(config []byte) (*Quantization, []Problem, error) {
 	}
 	root := gjson.ParseBytes(config)
 	q := &Quantization{compiled: map[string]*pattern{}}
-	var block gjson.Result
-	// model_arch_config_convertor.py: the top level first, both spellings, then text_config.
-	for _, key := range []string{"quantization_config", "compression_config", "text_config.quantization_config", "text_config.compression_config"} {
-		if block = root.Get(key); block.Exists() && block.Type != gjson.Null {
-			q.Key = key
-			break
-		}
-	}
+	block, method := q.locate(root)
 	if q.Key == "" {
 		return nil, nil, nil
 	}
@@ -83,7 +82,7 @@ func ReadQuantization(config []byte) (*Quantization, []Problem, error) {
 	if key := repeated(block.Raw); key != "" {
 		r.refuse(key, "the key stands twice; the server takes the last, other readers the first")
 	}
-	q.Method = text(block.Get("quant_method"))
+	r.method(method)
 	if q.Method == CompressedTensors {
 		r.block(block)
 	}
@@ -104,7 +103,11 @@ func (r *reader) refuse(where, format string, args ...any) {
 func (r *reader) block(block gjson.Result) {
 	q := r.q
 	q.Format = text(block.Get("format"))
+	if v := block.Get("ignore"); v.Exists() && null(v) {
+		r.refuse(".ignore", "null is no list: the server walks through it and stops; write [] or leave the key out")
+	}
 	q.Ignore = r.names(".ignore", block.Get("ignore"))
+	q.PlainHead = q.Key == "quantization_config" && plainHead(block.Get("dynamic"))
 	groups := block.Get("config_groups")
 	if groups.Exists() && !groups.IsObject() {
 		r.refuse(".config_groups", "want an object, found %s", orNull(groups))
@@ -123,12 +126,8 @@ func (r *reader) block(block gjson.Result) {
 		}
 	}
 	r.cache(block.Get("kv_cache_scheme"))
-	if t := block.Get("sparsity_config.targets"); len(t.Array()) > 0 {
-		r.refuse(".sparsity_config", "targets are not empty: sparsity was removed, the server refuses the checkpoint")
-	}
-	if t := block.Get("transform_config"); t.IsObject() && len(t.Map()) > 0 {
-		q.Transform = true
-	}
+	r.sparsity(block.Get("sparsity_config"))
+	r.transform(block.Get("transform_config"))
 	for _, e := range q.Ignore {
 		r.compile(e)
 	}
@@ -137,7 +136,8 @@ func (r *reader) block(block gjson.Result) {
 // readGroup is one pass of from_config and _quantization_scheme_map_from_config.
 func (r *reader) readGroup(name string, v gjson.Result) {
 	where := ".config_groups." + name
-	g := Group{Name: name, Format: text(v.Get("format"))}
+	own := v.Get("format")
+	g := Group{Name: name, Format: text(own), Own: !null(own)}
 	if !v.Get("targets").IsArray() {
 		r.refuse(where+".targets", "want a list, found %s", orNull(v.Get("targets")))
 		g.bad = true
@@ -149,8 +149,8 @@ func (r *reader) readGroup(name string, v gjson.Result) {
 		return
 	}
 	read := func(key string) *Args {
-		// an empty object is as good as none for activations, and a refusal for weights
-		if a := v.Get(key); len(a.Map()) > 0 || a.Exists() && a.Type != gjson.Null && !a.IsObject() || key == "weights" {
+		// what is empty is as good as none for activations, and a refusal for weights
+		if a := v.Get(key); !falsy(a) || key == "weights" {
 			args, err := parseArgs(a)
 			if err != nil {
 				r.refuse(where+"."+key, "%v", err)
@@ -165,10 +165,7 @@ func (r *reader) readGroup(name string, v gjson.Result) {
 		return nil
 	}
 	g.Weights, g.Input, g.Output = read("weights"), read("input_activations"), read("output_activations")
-	format := g.Format
-	if format == "" {
-		format = r.q.Format
-	}
+	format := r.q.format(&g)
 	if !g.bad && g.Input == nil && activationFormat(format) && g.Weights.Type != "float" {
 		r.refuse(where, "format %q without input_activations needs float weights, not %s", format, g.Weights.Type)
 		g.bad = true
@@ -209,7 +206,7 @@ func (r *reader) cache(v gjson.Result) {
 		r.refuse(".kv_cache_scheme", "type %s, num_bits %s: only 8-bit float is supported", orNull(v.Get("type")), orNull(v.Get("num_bits")))
 	case r.q.KV.Strategy != "tensor" && r.q.KV.Strategy != "attn_head":
 		r.refuse(".kv_cache_scheme", "strategy %s: only tensor and attn_head are supported", orNull(v.Get("strategy")))
-	case !v.Get("symmetric").Bool():
+	case falsy(v.Get("symmetric")):
 		r.refuse(".kv_cache_scheme", "symmetric %s: only symmetric scales are supported", orNull(v.Get("symmetric")))
 	}
 }
@@ -230,6 +227,19 @@ func (r *reader) names(where string, v gjson.Result) []string {
 	return out
 }
 
+// plainHead is Qwen3_5MultiTokenPredictor's reading of GPTQ's list of exceptions (qwen3_5_mtp.py), which it asks of every
+// dialect.
+func plainHead(dynamic gjson.Result) bool {
+	found := false
+	if dynamic.IsObject() {
+		dynamic.ForEach(func(k, _ gjson.Result) bool {
+			found = found || strings.HasPrefix(k.String(), "-:") && strings.Contains(k.String(), "mtp")
+			return true
+		})
+	}
+	return found
+}
+
 func text(v gjson.Result) string {
 	if v.Type == gjson.String {
 		return v.Str
@@ -248,7 +258,7 @@ func activationFormat(format string) bool {
 
 // format is the group's own format, or the top level's.
 func (q *Quantization) format(g *Group) string {
-	if g.Format != "" {
+	if g.Own {
 		return g.Format
 	}
 	return q.Format

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Bound is a quantization block as one server understands it: entries mapped to runtime names. The drafter uses the
@@ -14,8 +15,12 @@ type Bound struct {
 	ignore       entries
 	targets      entries
 	owner        []int // group of each target
+	shadowed     []shadow
 	packed       []Packed
 }
+
+// shadow is a group that lost a target to a later group, which spells the same runtime name differently.
+type shadow struct{ target, group int }
 
 // Bind maps the block's entries (apply_vllm_mapper). q is a compressed-tensors block, or nil for an unquantized
 // checkpoint.
@@ -29,7 +34,16 @@ func (s *Server) Bind(q *Quantization) *Bound {
 	}
 	b.ignore = newEntries(s.mapper, q.Ignore, q.compiled)
 	var texts []string
+	at := map[string]int{}
 	for _, t := range q.targets {
+		// apply_vllm_mapper builds a dict: of targets that map to one name, the first keeps its place and the last its group
+		name := s.mapper.Entry(t.text)
+		if i, seen := at[name]; seen {
+			b.shadowed = append(b.shadowed, shadow{i, b.owner[i]})
+			texts[i], b.owner[i] = t.text, t.group
+			continue
+		}
+		at[name] = len(texts)
 		texts, b.owner = append(texts, t.text), append(b.owner, t.group)
 	}
 	// _add_fused_moe_to_target_scheme_map: what is said of "Linear" also holds for a mixture's experts
@@ -59,6 +73,7 @@ type Resolution struct {
 	By      string   // the entry, the target or the pattern that decided, as written
 	Group   string   // Quantized, Refused by a SchemeError: name of the group
 	Overlap []string // names of other groups whose targets match in the same step, so that only their order decides
+	Lost    []string // names of groups that named the module too, in another spelling, and were overwritten by Group
 	Err     error    // Refused: *PartialError, *SchemeError or *ExpertsError
 }
 
@@ -74,7 +89,9 @@ func (b *Bound) Resolve(l *Linear) Resolution {
 	}
 	packed := b.packed
 	if l.Drafter {
-		packed = packedDrafter
+		if packed = packedDrafter; b.Quantization.PlainHead && strings.HasPrefix(l.Runtime, "mtp.layers.") {
+			return Resolution{Ignored: true, By: "dynamic"}
+		}
 	}
 	if l.Routed() {
 		return b.experts(l, packed)
@@ -112,6 +129,11 @@ func (b *Bound) one(name, class string, packed []Packed) Resolution {
 	q := b.Quantization
 	g := &q.Groups[b.owner[m.target]]
 	r := Resolution{By: b.targets.list[m.target].written, Group: g.Name, Overlap: b.overlap(name, class, packed, m)}
+	for _, s := range b.shadowed {
+		if n := q.Groups[s.group].Name; s.target == m.target && n != g.Name && !slices.Contains(r.Lost, n) {
+			r.Lost = append(r.Lost, n)
+		}
+	}
 	if g.bad {
 		r.State, r.Err = Refused, &SchemeError{g.Name, "the group's arguments are refused"}
 		return r

@@ -137,7 +137,7 @@ func (q *Quantization) recognise(g *Group) (Scheme, error) {
 		return Scheme{Kind: W4A4}, nil
 	case w.Strategy == "group" && w.Symmetric && w.GroupSize == 32 && w.Type == "float" && w.NumBits == 4:
 		return other("MXFP4")
-	case w.Strategy == "group" && w.Symmetric && w.GroupSize == 32 && w.Type == "float" && w.NumBits == 8 && (w.ScaleDtype == "torch.uint8" || w.ScaleDtype == "uint8"):
+	case w.Strategy == "group" && w.Symmetric && w.GroupSize == 32 && w.Type == "float" && w.NumBits == 8 && w.ScaleDtype == "uint8":
 		return other("MXFP8")
 	case w.Type == "float" && w.NumBits == 4 && w.Strategy == "group" && in != nil && in.NumBits == 8 && in.Strategy == "token":
 		return other("W4A8 FP8")

@@ -85,7 +85,7 @@ func TestReadingTheBlockTellsWhatTheServerRefuses(t *testing.T) {
 		{"kv_cache_scheme", `{"num_bits":4,"type":"float","strategy":"tensor","symmetric":true}`, "kv_cache_scheme", "only 8-bit float"},
 		{"kv_cache_scheme", `{"num_bits":8,"type":"float","strategy":"channel","symmetric":true}`, "kv_cache_scheme", "only tensor and attn_head"},
 		{"kv_cache_scheme", `{"num_bits":8,"type":"float","strategy":"tensor"}`, "kv_cache_scheme", "symmetric"},
-		{"sparsity_config", `{"targets":["Linear"]}`, "sparsity_config", "removed"},
+		{"sparsity_config", `{"format":"dense","targets":["Linear"]}`, "sparsity_config", "removed"},
 	} {
 		config := set(t, []byte(`{}`), "quantization_config", string(set(t, []byte(base), c.path, c.raw)))
 		_, problems, err := engine.ReadQuantization(config)
