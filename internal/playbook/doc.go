@@ -7,6 +7,11 @@
 // subject (a file, a tensor, a key of a configuration) that cites a rule; the command line prints findings, JSON carries
 // them, and `seatsmith playbook show ID` prints the rule behind one.
 //
+// Evidence is what can be looked up: source at a commit, a published report, a measurement of a named program. Its date is the
+// day that the source is of, so one commit has one date in every rule; a thread, which can still change, has the day it was
+// read. Paths in vLLM are those below vllm/ in its repository. A reference is a public report (owner/repo#n) or an id such
+// as C13, which docs/references.md says in one sentence, with its source.
+//
 // # Order of calls
 //
 // Code that judges calls New(rule, subject, message, fix), collects the findings, and never returns them one by one:

@@ -26,16 +26,18 @@ type Rule struct {
 	Claim    string     `json:"claim" yaml:"claim"`       // what is held to be true
 	Why      string     `json:"why" yaml:"why"`           // what happens to people who break it
 	Fix      string     `json:"fix" yaml:"fix"`           // what to do, in general
-	Refs     []string   `json:"refs" yaml:"refs"`         // ids in the research notes (C13, R5, S02 …) and public reports (owner/repo#n)
-	Engines  string     `json:"engines" yaml:"engines"`   // the servers and versions it holds for, in words
+	Refs     []string   `json:"refs" yaml:"refs"`         // ids of docs/references.md (C13, R5, S02 …) and public reports (owner/repo#n)
+	Engines  string     `json:"engines" yaml:"engines"`   // the servers and versions it holds for, in words; "any" where no server is asked
 	Status   string     `json:"status" yaml:"status"`     // "holds", "superseded" or "doubtful"
 	Evidence []Evidence `json:"evidence" yaml:"evidence"` // where the claim comes from
 }
 
-// Evidence is one source of a claim, with the day it was read or measured.
+// Evidence is one source of a claim. Its date is the day that the source is of: of a commit or a release its own day, of
+// a measurement the day it was made. A public thread goes on, so of a thread it is the day it was read, as it is of a file
+// whose commit has no known day.
 type Evidence struct {
-	Source string `json:"source" yaml:"source"`
-	Date   string `json:"date" yaml:"date"` // YYYY-MM or YYYY-MM-DD
+	Source string `json:"source" yaml:"source"` // project, commit or version and path, or owner/repo#n
+	Date   string `json:"date" yaml:"date"`     // YYYY-MM or YYYY-MM-DD
 	Note   string `json:"note" yaml:"note"`
 }
 
