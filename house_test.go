@@ -214,6 +214,31 @@ func TestEveryRuleIsExpectedByATest(t *testing.T) {
 	}
 }
 
+// TestEveryReferenceInCodeIsExplained looks for ids such as R5 and S02 in Go files; package numeric has registers of these
+// names instead, and C64 is a type. That the playbook's refs are explained is tested beside them.
+func TestEveryReferenceInCodeIsExplained(t *testing.T) {
+	explained, err := os.ReadFile("docs/references.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference := regexp.MustCompile(`\b[CRQSTML][0-9]{1,2}\b`)
+	found := 0
+	for _, s := range sources(t) {
+		if strings.HasPrefix(s.path, "internal/numeric/") {
+			continue
+		}
+		for _, id := range reference.FindAllString(string(s.text), -1) {
+			found++
+			if id != "C64" && !bytes.Contains(explained, []byte("* **"+id+"** ")) {
+				t.Errorf("%s cites %s, which docs/references.md does not explain", s.path, id)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d references found: the search is broken", found)
+	}
+}
+
 func note(into map[string][]string, e ast.Expr, path string) {
 	if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 		if v, err := strconv.Unquote(lit.Value); err == nil && v != "" {

@@ -1,6 +1,9 @@
 package playbook
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -51,6 +54,102 @@ func TestAnEntryThatSaysTooLittleIsRefused(t *testing.T) {
 	}
 	if _, err := parse(fstest.MapFS{"rules/some-rule.yaml": {Data: []byte(good)}}, "rules"); err != nil {
 		t.Errorf("the unbroken entry: %v", err)
+	}
+}
+
+// A commit, a release and a measurement have one date wherever they are cited; the text before the first comma names
+// them.
+func TestOneSourceHasOneDate(t *testing.T) {
+	dates, where := map[string]string{}, map[string]string{}
+	for _, r := range Rules() {
+		for _, e := range r.Evidence {
+			name, _, _ := strings.Cut(e.Source, ",")
+			if first, ok := dates[name]; ok && first != e.Date {
+				t.Errorf("%s is of %s in %s and of %s in %s", name, first, where[name], e.Date, r.ID)
+			}
+			dates[name], where[name] = e.Date, r.ID
+		}
+	}
+}
+
+func TestEvidenceSaysWhatWasSeenAndWhere(t *testing.T) {
+	for _, r := range Rules() {
+		for _, e := range r.Evidence {
+			if strings.EqualFold(e.Source, "seatsmith") || e.Note == "" {
+				t.Errorf("%s: %q (%q) is no evidence: name a measurement, a source or a public report, and say what it shows", r.ID, e.Source, e.Note)
+			}
+		}
+	}
+}
+
+// A finding is read by people who do not have the ids in mind.
+func TestTextsStandWithoutIDs(t *testing.T) {
+	section := regexp.MustCompile(`^[0-9]+(\.[0-9]+)+$`)
+	for _, r := range Rules() {
+		texts := []string{r.Title, r.Claim, r.Why, r.Fix}
+		for _, e := range r.Evidence {
+			texts = append(texts, e.Source, e.Note)
+		}
+		for _, text := range texts {
+			if id := reference.FindString(text); id != "" {
+				t.Errorf("%s: %q says %s; say it in words and put the id into refs", r.ID, text, id)
+			}
+			if strings.HasSuffix(text, ".") != (text == r.Claim || text == r.Why || text == r.Fix) {
+				t.Errorf("%s: %q: claim, why and fix are sentences, everything else is a phrase without a full stop", r.ID, text)
+			}
+		}
+		for _, ref := range r.Refs {
+			if section.MatchString(ref) {
+				t.Errorf("%s: %s is a section number of nothing that is here", r.ID, ref)
+			}
+		}
+	}
+}
+
+// reference is an id that docs/references.md explains. F32, BF16 and C64 are types.
+var reference = regexp.MustCompile(`\b[CRQSTML][0-9]{1,2}\b`)
+
+func TestEveryReferenceIsExplained(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "references.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained := map[string]bool{}
+	report := regexp.MustCompile(`[\w.-]+/[\w.-]+#[0-9]+`)
+	line := regexp.MustCompile(`^\* \*\*([CRQSTML][0-9]{1,2})\*\* .+\.$`)
+	last := ""
+	for row := range strings.Lines(string(text)) {
+		row = strings.TrimRight(row, "\n")
+		m := line.FindStringSubmatch(row)
+		if m == nil {
+			if strings.HasPrefix(row, "*") {
+				t.Errorf("%q is no line of the form: * **C13** sentence. Source.", row)
+			}
+			continue
+		}
+		if explained[m[1]] {
+			t.Errorf("%s is explained twice", m[1])
+		}
+		explained[m[1]] = true
+		if !report.MatchString(row) && !strings.Contains(row, ".py") {
+			t.Errorf("%s has no public source", m[1])
+		}
+		if kind, lastKind := m[1][:1], strings.TrimRight(last, "0123456789"); kind == lastKind && (len(m[1]) < len(last) || len(m[1]) == len(last) && m[1] < last) {
+			t.Errorf("%s stands after %s", m[1], last)
+		}
+		last = m[1]
+	}
+	for _, r := range Rules() {
+		for _, ref := range r.Refs {
+			switch {
+			case reference.FindString(ref) == ref:
+				if !explained[ref] {
+					t.Errorf("%s refers to %s, which docs/references.md does not explain", r.ID, ref)
+				}
+			case report.FindString(ref) != ref:
+				t.Errorf("%s refers to %q, which is neither an id nor owner/repo#n", r.ID, ref)
+			}
+		}
 	}
 }
 
