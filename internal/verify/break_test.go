@@ -39,6 +39,7 @@ type accident struct {
 	after      func(t *testing.T, dir string)
 	withSource bool
 	source     func(t *testing.T) *model.Model // another source than the fixture's view
+	itself     bool                            // the folder as its own source
 	engine     string
 	notChecked string // must be told as not checked
 	text       string // must be in the message or the fix
@@ -56,6 +57,9 @@ func (a accident) rules() []string {
 	}
 	return out
 }
+
+// allAccidents are the tables of all files.
+func allAccidents() []accident { return slices.Concat(accidents, sourceAccidents) }
 
 // verdict is what the gravest of the rules comes to.
 func (a accident) verdict() string {
@@ -385,7 +389,7 @@ var accidents = []accident{
 
 func TestEachAccidentIsToldByItsRuleAlone(t *testing.T) {
 	source := open(t)
-	for _, a := range accidents {
+	for _, a := range allAccidents() {
 		t.Run(strings.ReplaceAll(a.name, "/", " "), func(t *testing.T) {
 			var f *folder
 			if a.make != nil {
@@ -408,6 +412,14 @@ func TestEachAccidentIsToldByItsRuleAlone(t *testing.T) {
 			}
 			if a.source != nil {
 				o.Source = a.source(t)
+			}
+			if a.itself {
+				m, err := model.Open(f.dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close()
+				o.Source = m
 			}
 			r := judge(t, f.dir, o)
 			expect(t, r, a.rules()...)

@@ -67,11 +67,12 @@ func (o *outcome) merge(p outcome) {
 // compare holds every tensor of the source against the folder: kept ones byte for byte, quantized ones decoded.
 func (j *judge) compare(ctx context.Context) error {
 	j.roles = map[model.Role]*numeric.Error{}
-	if j.o.Source == nil {
+	if !j.fit() {
 		j.suspected(nil)
 		return nil
 	}
 	items := j.items()
+	j.extras()
 	var tiles []span
 	for i, it := range items {
 		if it.stored != nil {
@@ -123,6 +124,7 @@ func (j *judge) items() []item {
 		}
 		modules[name][t.Suffix] = t
 	}
+	j.modules = modules
 	var out []item
 	for i := range j.o.Source.Tensors {
 		s := &j.o.Source.Tensors[i]
@@ -152,7 +154,7 @@ func (j *judge) items() []item {
 		case s.Role == model.RoleExpert && j.perExpert(s):
 			j.skip("comparison of routed experts that the source holds in one tensor and the folder one by one", true)
 		case !j.missingTold(s.Name):
-			j.notes.join(generic(s.Name), playbook.New("source-missing", s.Name, "the source has the tensor and the folder does not", "write the checkpoint again from its source"))
+			j.notes.join(part(s), playbook.New("source-missing", s.Name, "the source has the tensor and the folder does not", "write the checkpoint again from its source"))
 		}
 	}
 	return out
