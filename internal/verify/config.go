@@ -28,25 +28,10 @@ func (j *judge) quantization() error {
 	switch {
 	case q.Method == engine.CompressedTensors:
 		j.dialectKnown = true
-	case q.Method == "":
-		j.quantBroken = true
-		j.blameConfig()
-		j.add(playbook.New("quant-method", q.Key+".quant_method",
-			fmt.Sprintf("it is empty or missing; the server knows no such method. The tensors look like %s", orUnquantized(looks)),
-			fmt.Sprintf("write \"quant_method\": %q", orUnquantized(looks))))
-		j.skip("quantized modules against the server's rules, because no method is named", true)
 	default:
-		j.quantBroken = true
-		j.add(playbook.New("dialect-unread", q.Key+".quant_method",
-			fmt.Sprintf("%q is another dialect than compressed-tensors and is not judged by this version", q.Method),
-			"check the folder with the server itself"))
-		j.skip("quantized modules: dialect "+q.Method+" is not judged by this version", true)
+		j.method(q, looks)
 	}
-	if strings.HasPrefix(q.Key, "text_config.") {
-		j.add(playbook.New("quant-method", q.Key,
-			"the block stands inside text_config, where only vLLM looks, and only when the top level has none",
-			"move it to the top level of config.json").As(playbook.Warning))
-	}
+	j.standing(q)
 	for _, p := range problems {
 		f := playbook.New("config-args", p.Where, p.Message, "write the arguments as the server knows them")
 		if !p.Serious {

@@ -44,7 +44,12 @@ func (j *judge) linear(i int) {
 		j.skip("modules of scheme "+r.Scheme.Name, true)
 		return
 	}
-	if len(r.Overlap) > 0 {
+	switch {
+	case len(r.Lost) > 0:
+		j.notes.join("same name", playbook.New("groups-overlap", l.Runtime,
+			fmt.Sprintf("targets of group %s and of %s are spellings of one module; the server takes %s because it comes last, other readers may not", r.Group, strings.Join(r.Lost, ", "), r.Group),
+			"name the module in one group only"))
+	case len(r.Overlap) > 0:
 		j.notes.join(r.Group, playbook.New("groups-overlap", l.Runtime,
 			fmt.Sprintf("targets of group %s and of %s both match; the server takes %s because it comes first, other readers may not", r.Group, strings.Join(r.Overlap, ", "), r.Group),
 			"make the targets exclude each other"))

@@ -1,0 +1,65 @@
+package verify
+
+import (
+	"fmt"
+
+	"seatsmith/internal/engine"
+	"seatsmith/internal/playbook"
+)
+
+// method judges a block of another dialect than compressed-tensors. looks is the dialect of the stored tensors.
+func (j *judge) method(q *engine.Quantization, looks string) {
+	j.quantBroken = true
+	subject := q.Key + ".quant_method"
+	switch {
+	case q.Method == "":
+		j.blameConfig()
+		j.add(playbook.New("quant-method", subject,
+			fmt.Sprintf("it is empty or missing; the server knows no such method. The tensors look like %s", orUnquantized(looks)),
+			fmt.Sprintf("write \"quant_method\": %q", orUnquantized(looks))))
+		j.skip("quantized modules against the server's rules, because no method is named", true)
+	case q.Signed != "" && looks == engine.CompressedTensors:
+		j.blameConfig()
+		j.add(playbook.New("quant-method", subject,
+			fmt.Sprintf("it says %q, but the block is signed by modelopt with quant_algo %s, and the server takes it for %s; the tensors look like %s", q.Written, q.Signed, q.Method, looks),
+			"take producer and quantization out of the block"))
+		j.skip("quantized modules against the server's rules, because the server takes the block for another dialect's", true)
+	case !engine.KnownMethod(q.Method):
+		j.blameConfig()
+		j.add(playbook.New("quant-method", subject,
+			fmt.Sprintf("the server knows no method %q and stops. The tensors look like %s", q.Written, orUnquantized(looks)),
+			fmt.Sprintf("write \"quant_method\": %q", orUnquantized(looks))))
+		j.skip("quantized modules against the server's rules, because the method is unknown", true)
+	default:
+		j.add(playbook.New("dialect-unread", subject,
+			fmt.Sprintf("%q is another dialect than compressed-tensors and is not judged by this version", q.Method),
+			"check the folder with the server itself"))
+		j.skip("quantized modules: dialect "+q.Method+" is not judged by this version", true)
+	}
+}
+
+// standing judges where the block stands and how its method is spelled.
+func (j *judge) standing(q *engine.Quantization) {
+	if q.Unread {
+		j.blameConfig()
+		j.add(playbook.New("quant-method", q.Key,
+			"the server takes the method from here and does not look here for the arguments: it builds the method without any and stops",
+			"move the block to quantization_config at the top level of config.json"))
+		return
+	}
+	const inner = "text_config.quantization_config"
+	if q.MethodKey != q.Key {
+		j.add(playbook.New("quant-method", q.Key,
+			fmt.Sprintf("there are two blocks: the server takes the method from %s and the arguments from %s", q.MethodKey, q.Key),
+			"keep one block, as quantization_config at the top level").As(playbook.Warning))
+	} else if q.Key == inner {
+		j.add(playbook.New("quant-method", q.Key,
+			"the block stands inside text_config, where only vLLM looks, and only when the top level has none",
+			"move it to the top level of config.json").As(playbook.Warning))
+	}
+	if j.dialectKnown && q.Written != q.Method {
+		j.add(playbook.New("quant-method", q.MethodKey+".quant_method",
+			fmt.Sprintf("it is spelled %q; vLLM reads that as %q, other readers compare letter for letter and refuse it", q.Written, q.Method),
+			fmt.Sprintf("write %q", q.Method)).As(playbook.Warning))
+	}
+}

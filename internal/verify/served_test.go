@@ -1,0 +1,122 @@
+package verify_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// put sets a path of config.json to raw JSON.
+func put(path, raw string) func(f *folder) {
+	return func(f *folder) { f.set(path, json.RawMessage(raw)) }
+}
+
+// move takes the quantization block to other keys.
+func move(keys ...string) func(f *folder) {
+	return func(f *folder) {
+		block := json.RawMessage(gjson.GetBytes(f.config, "quantization_config").Raw)
+		f.del("quantization_config")
+		for _, k := range keys {
+			f.set(k, block)
+		}
+	}
+}
+
+// twoSpellings names down_proj of layer 0 in both groups, as it is on disk and as the server calls it.
+func twoSpellings(nvfp4Last bool) func(f *folder) {
+	return func(f *folder) {
+		first, last := group0, group1
+		if nvfp4Last {
+			first, last = group1, group0
+		}
+		groups := gjson.GetBytes(f.config, "quantization_config.config_groups")
+		f.del("quantization_config.config_groups")
+		for _, g := range [][3]string{{"a", first, down0}, {"b", last, "language_model.model.layers.0.mlp.down_proj"}} {
+			raw := groups.Get(strings.TrimSuffix(strings.TrimPrefix(g[1], "quantization_config.config_groups."), ".")).Raw
+			f.set("quantization_config.config_groups."+g[0], json.RawMessage(raw))
+			f.set("quantization_config.config_groups."+g[0]+".targets", append([]string{g[2]}, texts(gjson.Get(raw, "targets"))...))
+		}
+	}
+}
+
+func texts(v gjson.Result) []string {
+	var out []string
+	for _, e := range v.Array() {
+		out = append(out, e.Str)
+	}
+	return out
+}
+
+const quant = "quantization_config."
+
+// What the server refuses, or reads otherwise than it is written, when it reads the block (vLLM 017e9f4448,
+// compressed_tensors.py from_config and _normalize_quantization_config; compressed-tensors 0.18 quant_args.py).
+var fooledBlock = []fooled{
+	{name: "ignore null", rules: "config-args", text: "null is no list", do: put(quant+"ignore", `null`)},
+	{name: "format of the FP8 group empty", rules: "config-args", text: "group_1", do: put(group1+"format", `""`)},
+	{name: "format of the FP8 group a number", rules: "config-args", text: "group_1", do: put(group1+"format", `7`)},
+	{name: "format of the FP8 group empty, the top level's float-quantized", rules: "config-args", text: "group_1", do: func(f *folder) {
+		f.set(quant+"format", "float-quantized")
+		f.set(group1+"format", "")
+	}},
+	{name: "format of the FP8 group a number, the top level's float-quantized", rules: "config-args", text: "group_1", do: func(f *folder) {
+		f.set(quant+"format", "float-quantized")
+		f.set(group1+"format", 7)
+	}},
+	{name: "format of the FP8 group null, the top level's float-quantized", rules: "", do: func(f *folder) {
+		f.set(quant+"format", "float-quantized")
+		f.set(group1+"format", nil)
+	}},
+	{name: "scale_dtype junk", rules: "config-args", text: "scale_dtype", do: put(group0+"weights.scale_dtype", `"junk"`)},
+	{name: "scale_dtype torch.nope", rules: "config-args", text: "torch.nope", do: put(group0+"weights.scale_dtype", `"torch.nope"`)},
+	{name: "zp_dtype junk", rules: "config-args", text: "zp_dtype", do: put(group0+"weights.zp_dtype", `"junk"`)},
+	{name: "actorder junk", rules: "config-args", text: "actorder", do: put(group0+"weights.actorder", `"junk"`)},
+	{name: "actorder group on channels", rules: "config-args", text: "actorder", do: put(group1+"weights.actorder", `"group"`)},
+	{name: "observer a number", rules: "config-args", text: "observer 5", do: put(group0+"weights.observer", `5`)},
+	{name: "observer_kwargs null", rules: "config-args", text: "observer_kwargs", do: put(group0+"weights.observer_kwargs", `null`)},
+	{name: "observer_kwargs a list", rules: "config-args", text: "observer_kwargs", do: put(group0+"weights.observer_kwargs", `[1]`)},
+	{name: "block_structure in the old spelling on channels", rules: "config-args", text: "block_structure", do: put(group1+"weights.block_structure", `"1x1"`)},
+	{name: "transform_config a list", rules: "config-args", text: "transform_config", do: put(quant+"transform_config", `[1]`)},
+	{name: "transform_config a text", rules: "config-args", text: "transform_config", do: put(quant+"transform_config", `"x"`)},
+	{name: "transform_config without a type", rules: "config-args", text: "type is missing", do: put(quant+"transform_config", `{"config_groups":{"a":{}}}`)},
+	{name: "transform_config without groups", rules: "", do: put(quant+"transform_config", `{"config_groups":{}}`)},
+	{name: "sparsity_config without a format", rules: "config-args", text: "format is missing", do: put(quant+"sparsity_config", `{"foo":1}`)},
+	{name: "sparsity_config with targets", rules: "config-args", text: "removed", do: put(quant+"sparsity_config", `{"format":"sparse-24","targets":["Linear"]}`)},
+	{name: "sparsity_config that says nothing", rules: "", do: put(quant+"sparsity_config", `{"format":"dense"}`)},
+	{name: "empty activations of another type", rules: "", do: put(group0+"input_activations", `[]`)},
+
+	{name: "signed by modelopt as NVFP4", rules: "quant-method", text: "modelopt_fp4", do: func(f *folder) {
+		f.set(quant+"producer", map[string]string{"name": "modelopt"})
+		f.set(quant+"quantization", map[string]string{"quant_algo": "NVFP4"})
+	}},
+	{name: "signed by modelopt as FP8", rules: "quant-method", text: "takes it for modelopt;", do: func(f *folder) {
+		f.set(quant+"producer", map[string]string{"name": "modelopt"})
+		f.set(quant+"quantization", map[string]string{"quant_algo": "fp8"})
+	}},
+	{name: "signed by modelopt the old way", rules: "quant-method", text: "modelopt_fp4", do: put(quant+"quantization", `{"modelopt_quant_config":{},"quant_algo":"NVFP4"}`)},
+	{name: "signed by modelopt with an unknown algorithm", rules: "config-args", text: "W4A8_AWQ", do: func(f *folder) {
+		f.set(quant+"producer", map[string]string{"name": "modelopt"})
+		f.set(quant+"quantization", map[string]string{"quant_algo": "W4A8_AWQ"})
+	}},
+	{name: "producer modelopt without an algorithm", rules: "", do: put(quant+"producer", `{"name":"modelopt"}`)},
+	{name: "producer a text", rules: "config-args", text: "producer", do: put(quant+"producer", `"x"`)},
+	{name: "producer null", rules: "config-args", text: "producer", do: put(quant+"producer", `null`)},
+	{name: "method in capitals", rules: "quant-method?", text: "letter for letter", do: put(quant+"quant_method", `"Compressed-Tensors"`)},
+	{name: "method with an underscore", rules: "quant-method?", text: "letter for letter", do: put(quant+"quant_method", `"compressed_tensors"`)},
+	{name: "method in capitals, and a fault beside it", rules: "quant-method? config-args", text: "group_size", do: func(f *folder) {
+		f.set(quant+"quant_method", "Compressed-Tensors")
+		f.set(group0+"weights.group_size", 32)
+	}},
+	{name: "method that nobody knows", rules: "quant-method", text: "banana", do: put(quant+"quant_method", `"banana"`)},
+	{name: "method a number", rules: "quant-method", do: put(quant+"quant_method", `4`)},
+
+	{name: "block as compression_config", rules: "", do: move("compression_config")},
+	{name: "block as compression_config inside text_config", rules: "quant-method", text: "does not look here", do: move("text_config.compression_config")},
+	{name: "method and arguments from two blocks", rules: "quant-method?", text: "two blocks", do: move("compression_config", "text_config.quantization_config")},
+	{name: "two targets that are one name, FP8 last", rules: "config-contradiction groups-overlap?", text: "comes last", do: twoSpellings(false)},
+	{name: "two targets that are one name, NVFP4 last", rules: "groups-overlap?", text: "comes last", do: twoSpellings(true)},
+}
+
+func TestABlockThatTheServerReadsOtherwiseIsNotGood(t *testing.T) { expectFooled(t, fooledBlock) }
