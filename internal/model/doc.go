@@ -1,4 +1,4 @@
-// Package model opens a checkpoint and understands it, from config.json and shard headers alone.
+// Package model opens a checkpoint and understands it, from config.json, shard headers and the small files beside them.
 //
 // # Vocabulary
 //
@@ -19,7 +19,8 @@
 // Fingerprint serve those who write. Close ends it; a view and the models it was made of share their files.
 //
 // Findings judge files and structure as if the checkpoint were unquantized: names, absence, shapes, dtypes, the promises
-// of config.json. An error of Open is for what cannot be read at all; a configuration that says nothing usable is a
+// of config.json, and companions that are not what their names promise (a pointer, a web page, half a file, a tokenizer
+// for another vocabulary). An error of Open is for what cannot be read at all; a configuration that says nothing usable is a
 // *ConfigError, which knows its findings.
 //
 // # What it refuses to know

@@ -146,19 +146,22 @@ func (m *Model) headDepth(head []*Tensor, prefix string) int64 {
 
 // takeFiles gives a view the companions that the body lacks and the donor has.
 func (m *Model) takeFiles(donor *Model) {
+	var taken []CompanionFile
 	for _, f := range donor.Files {
 		for i := range m.absent {
 			same := m.absent[i].name == f.Name || m.absent[i].name == "chat_template.jinja" && f.Name == "chat_template.json"
 			if same && m.absent[i].from != Donor {
 				m.absent[i].from = Donor
-				m.Files = append(m.Files, f)
+				taken = append(taken, f)
 			}
 		}
 		if f.Name == "video_preprocessor_config.json" && m.Config.Vision && buildsVision(m.Config) && !m.carries(f.Name) {
 			m.absent = append(m.absent, absence{name: f.Name, severity: playbook.Info, from: Donor})
-			m.Files = append(m.Files, f)
+			taken = append(taken, f)
 		}
 	}
+	m.broken = append(m.broken, judgeContents(taken, m.Config)...)
+	m.Files = append(m.Files, taken...)
 	sortFiles(m.Files)
 }
 

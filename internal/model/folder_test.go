@@ -41,7 +41,7 @@ type folder struct {
 func like(t testing.TB, fixture string) *folder {
 	t.Helper()
 	f := &folder{t: t, tensors: map[string]entry{}, shards: 2, index: true, files: map[string]string{
-		"tokenizer.json": "{}", "tokenizer_config.json": "{}", "generation_config.json": "{}",
+		"tokenizer.json": `{"model": {"vocab": {}}}`, "tokenizer_config.json": "{}", "generation_config.json": "{}",
 		"preprocessor_config.json": "{}", "chat_template.jinja": "x",
 	}}
 	config, err := os.ReadFile(fixtures + fixture + "/config.json")

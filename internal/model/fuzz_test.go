@@ -77,3 +77,32 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+// FuzzCompanions: whatever stands in a companion, it is judged, and every message says something.
+func FuzzCompanions(f *testing.F) {
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja"} {
+		data, err := os.ReadFile("../../testdata/tiny/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data[:min(len(data), 4096)])
+	}
+	for _, s := range []string{"version https://git-lfs\nsize x", "{% raw %}{%", "{{ '\\", `{"model":{"vocab":[[]]},"added_tokens":[{}]}`, `{"chat_template":[{}]}`, "{%set", "[[[["} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		unmask(data[:min(len(data), sniffLen)], int64(len(data)))
+		templateFault(data)
+		for name := range objects {
+			ids := &tokenIDs{vocab: 10}
+			for _, x := range lookIntoJSON(name, data, true, ids) {
+				if x.message == "" || x.fix == "" {
+					t.Fatalf("%s: %+v says nothing", name, x)
+				}
+			}
+			if f, beyond := ids.finding(name); beyond && (f.Message == "" || ids.top.id < 10) {
+				t.Fatalf("%s: %+v", name, f)
+			}
+		}
+	})
+}

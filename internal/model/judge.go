@@ -74,6 +74,8 @@ func (m *Model) judge() {
 	add(m.judgeDtypes(x)...)
 	add(m.judgeRope()...)
 	add(m.judgeCompanions()...)
+	add(m.broken...)
+	add(m.judgeTokenIDs()...)
 	add(m.judgeQuantization(x)...)
 }
 

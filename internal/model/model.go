@@ -119,6 +119,7 @@ type Model struct {
 	byName    map[string]int     // Tensor.Name -> index into Tensors
 	respelled map[int]respelling // tensors under a prefix that the class does not read
 	problems  []playbook.Finding // what is wrong with the files themselves
+	broken    []playbook.Finding // what is wrong inside companions
 	absent    []absence          // companions that the folder should hold and does not
 	grafted   bool               // the head is the donor's
 }

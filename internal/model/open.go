@@ -32,6 +32,7 @@ func Open(dir string) (*Model, error) {
 		sources[i] = source{r, Body}
 	}
 	m.Files, m.absent, err = companions(dir, cfg)
+	m.broken = judgeContents(m.Files, cfg)
 	if err == nil {
 		err = m.understand(sources, cfg.HeadLayers)
 	}

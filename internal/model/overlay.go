@@ -76,6 +76,7 @@ func (m *Model) withDonor(donor *Model) *Model {
 	view.DonorDir, view.DonorSet = donor.Dir, donor.Set
 	view.Files = slices.Clone(m.Files)
 	view.absent = slices.Clone(m.absent)
+	view.broken = slices.Clone(m.broken)
 	view.problems = slices.Concat(m.problems, donor.problems)
 	view.Findings = slices.Concat(m.Findings, donor.problems)
 	return &view
