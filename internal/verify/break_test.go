@@ -164,7 +164,10 @@ var accidents = []accident{
 		f.set(group0+"format", "pack-quantized")
 		f.set(group0+"weights", json.RawMessage(`{"num_bits":4,"type":"int","strategy":"group","group_size":128,"symmetric":true}`))
 	}},
-	{name: "other dialect named", rule: "dialect-unread?", notChecked: "modelopt", do: func(f *folder) { f.set("quantization_config.quant_method", "modelopt") }},
+	{name: "another method than the tensors look like", rule: "quant-method", text: "down_proj.weight_global_scale", do: func(f *folder) { f.set("quantization_config.quant_method", "modelopt") }},
+	{name: "fp8 method over scales per channel", rule: "quant-method", text: "weight_scale", make: fp8Linear, do: func(f *folder) { f.set("quantization_config.quant_method", "fp8") }},
+	{name: "awq method over packed tensors", rule: "quant-method", do: func(f *folder) { f.set("quantization_config.quant_method", "awq") }},
+	{name: "other dialect", rule: "dialect-unread?", notChecked: "modelopt", make: modeloptSpelling},
 	{name: "groups that overlap", rule: "groups-overlap?", text: "group_0", do: func(f *folder) {
 		f.set("quantization_config.config_groups.group_2", json.RawMessage(`{"format":"float-quantized","targets":["re:.*layers\\.1\\.mlp\\.down.*"],
 			"weights":{"num_bits":8,"type":"float","strategy":"channel","symmetric":true,"dynamic":false}}`))
@@ -263,8 +266,8 @@ var accidents = []accident{
 		v := f32At(f.get(down0 + ".weight_global_scale").data)
 		poke(t, dir, down0+".weight_global_scale", 0, f32(1/v))
 	}},
-	{name: "global scale inverted, with the source", rule: "scale-inverted", withSource: true, do: invert(down0)},
-	{name: "global scales of a fused group inverted, with the source", rule: "scale-inverted", withSource: true, do: invert(gate0, up0)},
+	{name: "global scale inverted, with the source", rule: "scale-inverted native-scale", withSource: true, do: invert(down0)},
+	{name: "global scales of a fused group inverted, with the source", rule: "scale-inverted native-scale", withSource: true, do: invert(gate0, up0)},
 
 	{name: "nibbles swapped", rule: "error-bound", withSource: true, do: func(f *folder) {
 		for i, b := range f.get(down0 + ".weight_packed").data {
@@ -301,7 +304,7 @@ var accidents = []accident{
 	{name: "block scale outside the window", rule: "block-collapsed?", text: "28,672", do: func(f *folder) { f.get(down0 + ".weight_scale").data[1] = 0x03 }},
 	{name: "byte flipped in the head", rule: "head-bytes", withSource: true, text: "1 of its 65536 bytes differ from the source, the first at byte 100", do: func(f *folder) { f.get("mtp.fc.weight").data[100] ^= 1 }},
 	{name: "byte flipped in a norm", rule: "kept-bytes", withSource: true, do: func(f *folder) { f.get(layer0 + "input_layernorm.weight").data[3] ^= 1 }},
-	{name: "source with a tensor that the folder lacks", rule: "source-missing", source: longerSource},
+	{name: "source with a tensor that the folder lacks", rule: "source-missing source-other", source: longerSource},
 	{name: "kept tensor in another dtype", rule: "kept-bytes", withSource: true, do: func(f *folder) {
 		x := f.get(layer0 + "input_layernorm.weight")
 		var wide []byte
@@ -317,7 +320,7 @@ var accidents = []accident{
 		data[0] ^= 1
 		writeFile(t, path, data)
 	}},
-	{name: "file cut after it was written", rule: "hash-mismatch", text: "bytes", withSource: true, after: func(t *testing.T, dir string) {
+	{name: "file cut after it was written", rule: "hash-mismatch", text: "bytes", after: func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "chat_template.jinja")
 		writeFile(t, path, readFile(t, path)[1:])
 	}},
@@ -329,7 +332,13 @@ var accidents = []accident{
 		path := filepath.Join(dir, "config.json")
 		writeFile(t, path, bytes.Replace(readFile(t, path), []byte(`"lm_head"`), []byte(`"lm_head","`+down0+`"`), 1))
 	}},
-	{name: "file that was not written with the folder", rule: "file-unrecorded?", after: func(t *testing.T, dir string) { writeFile(t, filepath.Join(dir, "notes.txt"), []byte("x")) }},
+	{name: "weights of another format beside the folder's", rule: "file-unrecorded?", after: func(t *testing.T, dir string) { writeFile(t, filepath.Join(dir, "pytorch_model.bin"), []byte("x")) }},
+	{name: "configuration of another tool beside the folder's", rule: "file-unrecorded?", after: func(t *testing.T, dir string) { writeFile(t, filepath.Join(dir, "params.json"), []byte("{}")) }},
+	{name: "card, licence and picture beside the record", rule: "file-unrecorded (info)", after: func(t *testing.T, dir string) {
+		for _, name := range []string{"README.md", "LICENSE", "logo.png", ".gitattributes"} {
+			writeFile(t, filepath.Join(dir, name), []byte("x"))
+		}
+	}},
 	{name: "no record", rule: "provenance-missing?", notChecked: "source comparison and recorded hashes", after: func(t *testing.T, dir string) { remove(t, filepath.Join(dir, model.ProvenanceFile)) }},
 	{name: "no record, but the source", rule: "provenance-missing (info)", withSource: true, notChecked: "recorded hashes", after: func(t *testing.T, dir string) { remove(t, filepath.Join(dir, model.ProvenanceFile)) }},
 	{name: "record cut", rule: "provenance-bad", notChecked: "recorded hashes", after: func(t *testing.T, dir string) {
@@ -342,12 +351,12 @@ var accidents = []accident{
 	{name: "native scale that makes another divisor", rule: "native-scale", after: func(t *testing.T, dir string) {
 		editRecord(t, dir, func(p *model.Provenance) { p.Native[down0] *= 2 })
 	}},
-	{name: "native scale not recorded", rule: "native-scale", after: func(t *testing.T, dir string) {
+	{name: "native scale not recorded", rule: "provenance-bad", after: func(t *testing.T, dir string) {
 		editRecord(t, dir, func(p *model.Provenance) { delete(p.Native, down0) })
 	}},
 
 	// what package model and safetensors tell, and nothing beside it
-	{name: "no head promised and none stored", rule: "head-promise (info)", do: func(f *folder) {
+	{name: "no head promised and none stored", rule: "head-promise (info)", after: recordHead("none"), do: func(f *folder) {
 		for name := range f.tensors {
 			if strings.HasPrefix(name, "mtp.") {
 				delete(f.tensors, name)
@@ -425,6 +434,9 @@ func TestEachAccidentIsToldByItsRuleAlone(t *testing.T) {
 			expect(t, r, a.rules()...)
 			if want := a.verdict(); r.Verdict != want {
 				t.Errorf("verdict %s, want %s", r.Verdict, want)
+			}
+			if r.Unjudged && r.Verdict != "warn" {
+				t.Errorf("unjudged, and the verdict is %s", r.Verdict)
 			}
 			if a.notChecked != "" && !contains(r.NotChecked, a.notChecked) {
 				t.Errorf("not checked: %q, want %q among them", r.NotChecked, a.notChecked)
@@ -506,7 +518,12 @@ func poke(t *testing.T, dir, name string, off int64, p []byte) {
 	writeFile(t, ref.File.Path, data)
 }
 
-func editRecord(t *testing.T, dir string, edit func(*model.Provenance)) {
+// recordHead makes the record say where the head is from.
+func recordHead(from string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) { editRecord(t, dir, func(p *model.Provenance) { p.Head = from }) }
+}
+
+func editRecord(t testing.TB, dir string, edit func(*model.Provenance)) {
 	t.Helper()
 	path := filepath.Join(dir, model.ProvenanceFile)
 	var p model.Provenance

@@ -67,11 +67,12 @@ func (o *outcome) merge(p outcome) {
 // compare holds every tensor of the source against the folder: kept ones byte for byte, quantized ones decoded.
 func (j *judge) compare(ctx context.Context) error {
 	j.roles = map[model.Role]*numeric.Error{}
-	if !j.fit() {
+	if !j.comparable {
 		j.suspected(nil)
 		return nil
 	}
 	items := j.items()
+	j.tensors = len(items)
 	j.extras()
 	var tiles []span
 	for i, it := range items {

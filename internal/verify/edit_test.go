@@ -40,6 +40,7 @@ type folder struct {
 	dir     string
 	tensors map[string]*tensor
 	config  []byte
+	natives map[string]float32 // native scales of a folder that the writer did not write
 }
 
 // load reads a folder.
@@ -155,6 +156,9 @@ func (f *folder) save() {
 	writeFile(f.t, filepath.Join(f.dir, "model.safetensors.index.json"), safetensors.IndexBytes(weightMap, total))
 	writeFile(f.t, filepath.Join(f.dir, "config.json"), f.config)
 	rehash(f.t, f.dir)
+	if f.natives != nil {
+		editRecord(f.t, f.dir, func(p *model.Provenance) { p.Math, p.Native, p.Dialect = "modelopt", f.natives, "" })
+	}
 }
 
 // number names the shards that are left without gaps.
@@ -258,5 +262,27 @@ func w4a4(t testing.TB) *folder {
 			f.add(name, module+".input_global_scale", safetensors.F32, []int64{1}, f32(448))
 		}
 	}
+	return f
+}
+
+// modeloptSpelling is the fixture's NVFP4 modules under modelopt's names, without their activations' scales, and nothing
+// else quantized.
+func modeloptSpelling(t *testing.T) *folder {
+	f := copyOf(t, "default")
+	for _, name := range slices.Sorted(maps.Keys(f.tensors)) {
+		switch module, attr := name[:strings.LastIndexByte(name, '.')], name[strings.LastIndexByte(name, '.')+1:]; {
+		case attr == "weight_packed":
+			f.tensors[module+".weight"] = f.tensors[name]
+			delete(f.tensors, name)
+		case attr == "weight_global_scale":
+			x := f.tensors[name]
+			f.tensors[module+".weight_scale_2"] = &tensor{x.dtype, x.shape, f32(1 / f32At(x.data)), x.file}
+			delete(f.tensors, name)
+		case attr == "weight" && f.tensors[name].dtype == safetensors.F8E4M3:
+			f.restore(module)
+		}
+	}
+	f.set("quantization_config", json.RawMessage(`{"quant_method":"modelopt","quant_algo":"NVFP4"}`))
+	f.natives = map[string]float32{}
 	return f
 }

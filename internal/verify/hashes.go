@@ -4,15 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,19 +19,12 @@ import (
 	"lukechampine.com/blake3"
 
 	"seatsmith/internal/model"
-	"seatsmith/internal/numeric"
 	"seatsmith/internal/playbook"
 )
 
-// mostRecord is how large a record may be that is believed.
-const mostRecord = 64 << 20
-
 // hashes checks the folder's files against the record that the writer left, and the record against the tensors.
 func (j *judge) hashes(ctx context.Context) error {
-	record, err := j.record()
-	if err != nil {
-		return err
-	}
+	record := j.record
 	if record == nil {
 		return nil
 	}
@@ -40,7 +32,7 @@ func (j *judge) hashes(ctx context.Context) error {
 	found := make([]model.FileHash, len(names))
 	missing := make([]bool, len(names))
 	size := func(i int) int64 { return max(0, record.Files[names[i]].Bytes) }
-	err = j.each(ctx, "hash", len(names), size, func(i int, b *buffers) error {
+	err := j.each(ctx, "hash", len(names), size, func(i int, b *buffers) error {
 		if !filepath.IsLocal(names[i]) {
 			missing[i] = true
 			return nil
@@ -70,7 +62,6 @@ func (j *judge) hashes(ctx context.Context) error {
 			j.changed(name, "its content is not what was written: the hash differs from the record")
 		}
 	}
-	j.native(record)
 	return j.unrecorded(record)
 }
 
@@ -82,53 +73,9 @@ func (j *judge) changed(name, what string) {
 	j.notes.join("changed", playbook.New("hash-mismatch", name, what, "copy the folder again from where it was made, or write it again"))
 }
 
-// record reads the record; nil when there is none or it cannot be believed, which is then a finding.
-func (j *judge) record() (*model.Provenance, error) {
-	f, err := os.Open(filepath.Join(j.dir, model.ProvenanceFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		missing := playbook.New("provenance-missing", model.ProvenanceFile,
-			"the folder carries no record of its files' hashes, so damage since it was made cannot be seen",
-			"give the source with --source, or keep the record that the quantizer writes")
-		if j.o.Source == nil {
-			j.skip("source comparison and recorded hashes", true)
-			j.add(missing)
-			return nil, nil
-		}
-		j.skip("recorded hashes (no "+model.ProvenanceFile+"): tensors were compared with the source, other files were not", false)
-		j.add(missing.As(playbook.Info))
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, mostRecord+1))
-	if err != nil {
-		return nil, err
-	}
-	var p model.Provenance
-	bad := ""
-	switch err := json.Unmarshal(data, &p); {
-	case len(data) > mostRecord:
-		bad = fmt.Sprintf("it is larger than %d bytes", mostRecord)
-	case err != nil:
-		bad = err.Error()
-	case p.Schema != 1:
-		bad = fmt.Sprintf("its schema is %d, this version reads 1", p.Schema)
-	case len(p.Files) == 0:
-		bad = "it lists no files"
-	}
-	if bad != "" {
-		j.add(playbook.New("provenance-bad", model.ProvenanceFile, bad, "copy the record again from where the folder was made"))
-		j.skip("recorded hashes", true)
-		return nil, nil
-	}
-	return &p, nil
-}
-
 // hashFile reads a file once.
-func hashFile(ctx context.Context, path string, sha bool, b *buffers) (model.FileHash, error) {
-	f, err := os.Open(path)
+func hashFile(ctx context.Context, name string, sha bool, b *buffers) (model.FileHash, error) {
+	f, err := os.Open(name)
 	if err != nil {
 		return model.FileHash{}, err
 	}
@@ -152,7 +99,7 @@ func hashFile(ctx context.Context, path string, sha bool, b *buffers) (model.Fil
 			break
 		}
 		if err != nil {
-			return out, fmt.Errorf("reading %s: %w", path, err)
+			return out, fmt.Errorf("reading %s: %w", name, err)
 		}
 	}
 	out.BLAKE3 = hex.EncodeToString(sums[0].Sum(nil))
@@ -168,55 +115,43 @@ func (j *judge) unrecorded(p *model.Provenance) error {
 	if err != nil {
 		return err
 	}
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		switch hidden := strings.HasPrefix(d.Name(), ".") && path != root; {
+		switch hidden := strings.HasPrefix(d.Name(), ".") && at != root; {
 		case d.IsDir() && hidden: // a downloader's cache
 			return fs.SkipDir
 		case d.IsDir() || hidden:
 			return nil
 		}
-		rel, err := filepath.Rel(root, path)
+		rel, err := filepath.Rel(root, at)
 		if err != nil {
 			return err
 		}
 		name := filepath.ToSlash(rel)
-		if _, ok := p.Files[name]; ok || name == model.ProvenanceFile {
+		if _, ok := p.Files[name]; ok || name == model.ProvenanceFile || slices.Contains(j.unlisted, name) {
 			return nil
 		}
 		if j.notes.names(name, "shard-leftover", "index-unlisted") {
 			return nil // a warning, as this one would be
 		}
-		j.notes.join("", playbook.New("file-unrecorded", name, "the file was not there when the folder was written", "move it out of the folder, if it does not belong there"))
+		f := playbook.New("file-unrecorded", name, "the file was not there when the folder was written", "move it out of the folder, if it does not belong there")
+		if !read(name) {
+			f = f.As(playbook.Info)
+		}
+		j.notes.join("", f)
 		return nil
 	})
 }
 
-// native holds the recorded native global scales against the stored divisors: converting back must give the same bytes.
-func (j *judge) native(p *model.Provenance) {
-	m, err := numeric.ParseMath(p.Math)
-	if err != nil {
-		if len(p.Native) > 0 {
-			j.skip("recorded native scales: arithmetic "+p.Math+" is not known", true)
-		}
-		return
+// read says whether a server or a tool might read a file by its name or kind: configurations, tokenizers, templates,
+// weights and code. Cards, licences and pictures are read by people.
+func read(name string) bool {
+	lower := strings.ToLower(path.Base(name))
+	switch path.Ext(lower) {
+	case ".json", ".jinja", ".model", ".tiktoken", ".py", ".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx":
+		return true
 	}
-	for i := range j.m.Tensors {
-		t := &j.m.Tensors[i]
-		stored, ok := j.globals[t.Name]
-		module := moduleName(t.Name)
-		if !ok || t.Suffix != "weight_global_scale" || j.faulty[module] || j.condemned[module] || j.expected[t.Base] == nil {
-			continue
-		}
-		global, recorded := p.Native[module]
-		switch want := (numeric.NVFP4{Math: m, Global: global}).Divisor(); {
-		case !recorded:
-			j.notes.join("gone", playbook.New("native-scale", t.Name, "the record has no native scale for the module, so a conversion and back would not give the same bytes", "write the module again"))
-		case math.Float32bits(want) != math.Float32bits(stored):
-			j.notes.join("differs", playbook.New("native-scale", t.Name,
-				fmt.Sprintf("it is stored as %v, the recorded native scale %v makes %v", stored, global, want), "write the module again"))
-		}
-	}
+	return strings.HasPrefix(lower, "tokenizer") || strings.HasPrefix(lower, "vocab") || lower == "merges.txt"
 }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"strings"
 
 	"seatsmith/internal/engine"
 	"seatsmith/internal/playbook"
@@ -30,12 +31,46 @@ func (j *judge) method(q *engine.Quantization, looks string) {
 			fmt.Sprintf("the server knows no method %q and stops. The tensors look like %s", q.Written, orUnquantized(looks)),
 			fmt.Sprintf("write \"quant_method\": %q", orUnquantized(looks))))
 		j.skip("quantized modules against the server's rules, because the method is unknown", true)
+	case j.impossible(q.Method) != "":
+		j.blameConfig()
+		j.add(playbook.New("quant-method", subject,
+			fmt.Sprintf("it says %q, and no checkpoint of that method has a tensor like %s: the tensors look like %s", q.Written, j.impossible(q.Method), orUnquantized(looks)),
+			fmt.Sprintf("write \"quant_method\": %q", orUnquantized(looks))))
+		j.skip("quantized modules against the server's rules, because the method is not that of the tensors", true)
 	default:
 		j.add(playbook.New("dialect-unread", subject,
 			fmt.Sprintf("%q is another dialect than compressed-tensors and is not judged by this version", q.Method),
 			"check the folder with the server itself"))
 		j.skip("quantized modules: dialect "+q.Method+" is not judged by this version", true)
 	}
+}
+
+// impossible names a stored tensor that a checkpoint of a method never has, "" when there is none. Packed nibbles with a
+// divisor are compressed-tensors' alone, a second scale is modelopt's, and a scale per channel in two dimensions is none
+// of the fp8 method's, whose scales are one number or blocks (vLLM 017e9f4448, quantization/fp8.py, modelopt.py, awq.py,
+// gptq.py).
+func (j *judge) impossible(method string) string {
+	modelopt := strings.HasPrefix(method, "modelopt")
+	for i := range j.m.Tensors {
+		t := &j.m.Tensors[i]
+		switch t.Suffix {
+		case "weight_packed", "weight_global_scale":
+			return t.Name
+		case "weight_scale_2":
+			if !modelopt {
+				return t.Name
+			}
+		case "qweight", "qzeros":
+			if modelopt || method == "fp8" {
+				return t.Name
+			}
+		case "weight_scale":
+			if s := t.Shape(); !modelopt && float(t) && len(s) == 2 && s[1] == 1 && s[0] > 1 {
+				return t.Name
+			}
+		}
+	}
+	return ""
 }
 
 // standing judges where the block stands and how its method is spelled.

@@ -53,6 +53,10 @@ func (f *folder) packed(module, file string, src []byte, amax float32, out, in i
 	f.tensors[module+".weight_packed"] = &tensor{safetensors.U8, []int64{out, in / 2}, codes, file}
 	f.tensors[module+".weight_scale"] = &tensor{safetensors.F8E4M3, []int64{out, in / 16}, scales, file}
 	f.tensors[module+".weight_global_scale"] = &tensor{safetensors.F32, []int64{1}, f32(q.Divisor()), file}
+	if f.natives == nil {
+		f.natives = map[string]float32{}
+	}
+	f.natives[module] = q.Global
 }
 
 func TestRoutedExperts(t *testing.T) {

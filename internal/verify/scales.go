@@ -216,6 +216,7 @@ func (j *judge) judgeScans(list []scan) {
 	}
 	j.inverted()
 	j.fusedScales()
+	j.native()
 }
 
 // blocks counts blocks of a module.

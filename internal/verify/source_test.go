@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -74,6 +75,48 @@ func (f *folder) dropPrefix(prefix string) {
 // unrecord takes the record away, as another tool's checkpoint has none.
 func unrecord(t *testing.T, dir string) { remove(t, filepath.Join(dir, model.ProvenanceFile)) }
 
+// replace puts another file in the place of a companion.
+func replace(name, content string) func(*folder) {
+	return func(f *folder) { writeFile(f.t, filepath.Join(f.dir, name), []byte(content)) }
+}
+
+// dropFile takes a file away.
+func dropFile(name string) func(*folder) {
+	return func(f *folder) {
+		if err := os.Remove(filepath.Join(f.dir, name)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// withCompanion is the fixture's view with one more file.
+func withCompanion(t *testing.T) *model.Model {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "more")
+	if err := os.CopyFS(dir, os.DirFS(body)); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "added_tokens.json"), []byte(`{"<x>": 7}`))
+	return overlay(t, dir, donor)
+}
+
+// edit sets one key of a companion; nil writes the file anew with nothing changed.
+func (f *folder) edit(name, key string, value any) {
+	f.t.Helper()
+	var all map[string]any
+	if err := json.Unmarshal(readFile(f.t, filepath.Join(f.dir, name)), &all); err != nil {
+		f.t.Fatal(err)
+	}
+	if value != nil {
+		all[key] = value
+	}
+	data, err := json.MarshalIndent(all, "", "\t")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	writeFile(f.t, filepath.Join(f.dir, name), data)
+}
+
 // sourceAccidents are told only with a source, or by what a source is.
 var sourceAccidents = []accident{
 	{name: "random head, and no donor named", rule: "source-unfit source-extra provenance-missing (info)", text: "--donor", source: headless, after: unrecord, do: func(f *folder) { noise(f, inHead) }},
@@ -86,6 +129,55 @@ var sourceAccidents = []accident{
 	}},
 	{name: "random bytes compared with themselves", rule: "source-same", itself: true, do: func(f *folder) {
 		noise(f, func(_ string, x *tensor) bool { return x.dtype == safetensors.BF16 })
+	}},
+	{name: "rotary base changed, record brought up to date", rule: "config-changed", withSource: true, text: "text_config.rope_parameters.rope_theta is 5000000 (was 10000.0)", do: func(f *folder) { f.set("text_config.rope_parameters.rope_theta", 5000000) }},
+	{name: "number spelled otherwise, with a record", rule: "config-changed", withSource: true, text: "0.000001 (was 1e-06)", do: func(f *folder) { f.set("text_config.rms_norm_eps", json.RawMessage("0.000001")) }},
+	{name: "number spelled otherwise, without a record", rule: "config-changed? provenance-missing (info)", withSource: true, do: func(f *folder) { f.set("text_config.rms_norm_eps", json.RawMessage("0.000001")) }, after: unrecord},
+	{name: "value changed, without a record", rule: "config-changed provenance-missing (info)", withSource: true, text: "rms_norm_eps is 0.1", do: func(f *folder) { f.set("text_config.rms_norm_eps", 0.1) }, after: unrecord},
+	{name: "key removed, without a record", rule: "config-changed provenance-missing (info)", withSource: true, text: "mrope_section is gone", do: func(f *folder) { f.del("text_config.rope_parameters.mrope_section") }, after: unrecord},
+	{name: "keys that transformers adds, without a record", rule: "config-changed? provenance-missing (info)", withSource: true, text: "use_cache is added", do: func(f *folder) {
+		f.set("text_config.use_cache", true)
+		f.set("transformers_version", "6.0.0")
+		f.del("dtype")
+		f.set("torch_dtype", "bfloat16")
+	}, after: unrecord},
+	{name: "key added, with a record", rule: "config-changed", withSource: true, text: "sliding_window is added (8)", do: func(f *folder) { f.set("text_config.sliding_window", 8) }},
+	{name: "rotary settings null", rule: "config-changed", withSource: true, do: func(f *folder) { f.set("text_config.rope_parameters", nil) }},
+	{name: "code to be run added", rule: "config-changed", withSource: true, text: "auto_map", do: func(f *folder) { f.set("auto_map.AutoConfig", "evil.Evil") }},
+	{name: "second quantization block", rule: "config-changed", withSource: true, text: "compression_config is added", do: func(f *folder) {
+		f.set("compression_config", json.RawMessage(`{"quant_method":"compressed-tensors","format":"x","config_groups":{}}`))
+	}},
+	{name: "template changed, record brought up to date", rule: "companion-changed", withSource: true, text: "chat_template.jinja", do: replace("chat_template.jinja", "{{ messages[0].content }}")},
+	{name: "end token changed, without a record", rule: "companion-changed provenance-missing (info)", withSource: true, text: "generation_config.json",
+		do: replace("generation_config.json", `{"eos_token_id": 5}`), after: unrecord},
+	{name: "processor changed, without a record", rule: "companion-changed provenance-missing (info)", withSource: true, do: func(f *folder) { f.edit("preprocessor_config.json", "patch_size", 99) }, after: unrecord},
+	{name: "companion in another layout, without a record", rule: "companion-changed (info) provenance-missing (info)", withSource: true, do: func(f *folder) { f.edit("generation_config.json", "temperature", nil) }, after: unrecord},
+	{name: "file that the source does not have", rule: "companion-changed?", withSource: true, text: "params.json", do: replace("params.json", "{}")},
+	{name: "companion lost and taken out of the record", rule: "companion-missing?", withSource: true, do: dropFile("generation_config.json")},
+	{name: "companion of the source lost", rule: "companion-missing", source: withCompanion, text: "added_tokens.json"},
+	{name: "companion of the source lost, without a record", rule: "companion-missing? provenance-missing (info)", source: withCompanion, text: "added_tokens.json", after: unrecord},
+	{name: "record of another source", rule: "source-other", withSource: true, after: func(t *testing.T, dir string) {
+		editRecord(t, dir, func(p *model.Provenance) { p.Source = strings.Repeat("0", 64) })
+	}},
+	{name: "record of one file", rule: "provenance-bad file-unrecorded?", text: "config.json", after: func(t *testing.T, dir string) {
+		editRecord(t, dir, func(p *model.Provenance) {
+			p.Files = map[string]model.FileHash{"chat_template.jinja": p.Files["chat_template.jinja"]}
+		})
+	}},
+	{name: "record without the tokenizer", rule: "provenance-bad", text: "tokenizer.json", after: func(t *testing.T, dir string) {
+		editRecord(t, dir, func(p *model.Provenance) { delete(p.Files, "tokenizer.json") })
+	}},
+	{name: "record of another tool", rule: "provenance-bad", after: func(t *testing.T, dir string) { editRecord(t, dir, func(p *model.Provenance) { p.Tool = "x" }) }},
+	{name: "record of a folder without a head", rule: "provenance-bad", after: recordHead("none")},
+	{name: "record of a head from nowhere", rule: "provenance-bad", after: recordHead("moon")},
+	{name: "record of an unknown arithmetic", rule: "provenance-bad", text: "zzz", after: func(t *testing.T, dir string) {
+		editRecord(t, dir, func(p *model.Provenance) { p.Math, p.Native = "zzz", nil })
+	}},
+	{name: "record of an unknown sharing", rule: "provenance-bad", after: func(t *testing.T, dir string) { editRecord(t, dir, func(p *model.Provenance) { p.Groups = "x" }) }},
+	{name: "record of another arithmetic", rule: "native-scale", after: func(t *testing.T, dir string) { editRecord(t, dir, func(p *model.Provenance) { p.Math = "ct" }) }},
+	{name: "record of another dialect", rule: "provenance-bad", after: func(t *testing.T, dir string) { editRecord(t, dir, func(p *model.Provenance) { p.Dialect = "gguf" }) }},
+	{name: "native scale of a module that is not there", rule: "provenance-bad", text: "ghost.module", after: func(t *testing.T, dir string) {
+		editRecord(t, dir, func(p *model.Provenance) { p.Native["ghost.module"] = 5 })
 	}},
 	{name: "source that is quantized", rule: "source-quantized", notChecked: "what was given is none", source: func(t *testing.T) *model.Model {
 		m, err := model.Open(copyOf(t, "default").dir)
@@ -183,5 +275,37 @@ func TestInformationHidesNoDroppedHead(t *testing.T) {
 	r := judge(t, out.dir, verify.Options{Source: source})
 	if got := rules(r); r.Verdict != "fail" || !slices.Contains(got, "source-missing") {
 		t.Errorf("%s: %v", r.Verdict, got)
+	}
+}
+
+// What could not be judged is not good: the report says so, and a script can tell it from a warning.
+func TestWhatCouldNotBeJudgedIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T) *folder
+		do   func(f *folder)
+		want bool
+	}{
+		{"other dialect", modeloptSpelling, func(*folder) {}, true},
+		{"integer group", nil, func(f *folder) {
+			f.set(group0+"format", "pack-quantized")
+			f.set(group0+"weights", json.RawMessage(`{"num_bits":4,"type":"int","strategy":"group","group_size":128,"symmetric":true}`))
+		}, true},
+		{"a warning about something that was judged", nil, func(f *folder) { f.ignore(adding(layer0 + "mlp.qate_proj")) }, false},
+		{"an error", nil, func(f *folder) { f.set(quant+"quant_method", "") }, false},
+		{"nothing wrong", nil, func(*folder) {}, false},
+	} {
+		f := copyOf(t, "default")
+		if c.make != nil {
+			f = c.make(t)
+		}
+		c.do(f)
+		f.save()
+		if r := judge(t, f.dir, verify.Options{}); r.Unjudged != c.want {
+			t.Errorf("%s: unjudged %t, verdict %s, not checked %q", c.name, r.Unjudged, r.Verdict, r.NotChecked)
+		}
+	}
+	if r := judge(t, donor, verify.Options{}); !r.Unjudged {
+		t.Error("neither source nor record, and the report does not say that it knows nothing of the bytes")
 	}
 }

@@ -33,6 +33,7 @@ type Report struct {
 	Verdict        string               `json:"verdict"` // ok | warn | fail
 	Engine         string               `json:"engine"`
 	NotChecked     []string             `json:"not_checked"`
+	Unjudged       bool                 `json:"unjudged"` // nothing is known to be wrong, and something that matters could not be judged: not good
 	Findings       []playbook.Finding   `json:"findings"`
 	TensorsChecked int                  `json:"tensors_checked"`
 	BytesIdentical int64                `json:"bytes_identical"` // bytes compared with the source and found equal
@@ -57,11 +58,16 @@ func Checkpoint(ctx context.Context, dir string, o Options) (*Report, error) {
 	}
 	j.structure()
 	j.path()
-	for _, stage := range []func(context.Context) error{j.scales, j.compare, j.hashes} {
+	j.comparable = j.fit()
+	if err := j.readRecord(); err != nil {
+		return nil, fmt.Errorf("verifying %s: %w", dir, err)
+	}
+	for _, stage := range []func(context.Context) error{j.scales, j.compare, j.files, j.hashes} {
 		if err := stage(ctx); err != nil {
 			return nil, fmt.Errorf("verifying %s: %w", dir, err)
 		}
 	}
+	j.withoutRecord()
 	return j.done(), nil
 }
 
@@ -117,6 +123,14 @@ type judge struct {
 	subnormal map[string]blocks
 	suspects  []string // modules whose global scale looks inverted
 	roles     map[model.Role]*numeric.Error
+
+	comparable       bool               // there is a source, and it is one
+	tensors          int                // of the source that were compared
+	companions       int                // of the source that were compared
+	record           *model.Provenance  // nil: none, or none that can be believed
+	unrecordedFolder bool               // there is no record
+	unlisted         []string           // files that the record should list and does not
+	natives          map[string]float32 // per module, the recorded native scale that makes the stored one
 
 	notes     notes
 	skipped   []string
@@ -197,5 +211,6 @@ func (j *judge) done() *Report {
 	default:
 		r.Verdict = "ok"
 	}
+	r.Unjudged = r.Verdict == "warn" && j.important
 	return r
 }
