@@ -213,36 +213,6 @@ func TestQuantizedSpellingsStandForTheirWeights(t *testing.T) {
 	}
 }
 
-func TestHeadIsIgnoredWhenTheListCoversEveryLinear(t *testing.T) {
-	list := []string{"mtp.fc"}
-	for _, p := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"} {
-		list = append(list, "mtp.layers.0."+p)
-	}
-	for _, c := range []struct {
-		key  string
-		list []string
-		want bool
-	}{
-		{"ignore", list, true},
-		{"ignore", list[1:], false},
-		{"ignore", []string{"re:^mtp.*"}, true},
-		{"ignore", []string{"re:fc"}, false},                 // re.match holds at the start only
-		{"ignore", []string{"re:(?!x)mtp.*", "re:("}, false}, // Python only, and broken
-		{"ignore", []string{"mtp"}, false},
-		{"exclude_modules", []string{"mtp*"}, true},
-		{"exclude_modules", []string{"mtp.layers.0*"}, false},
-		{"ignore", nil, false},
-	} {
-		m := like(t, "tiny").set("quantization_config.quant_method", "x").set("quantization_config."+c.key, c.list).open()
-		if m.Head.Ignored != c.want {
-			t.Errorf("%s %v: ignored %t", c.key, c.list, m.Head.Ignored)
-		}
-	}
-	if open(t, fixtures+"tiny").Head.Ignored {
-		t.Error("without a quantization nothing is ignored")
-	}
-}
-
 func TestAQuantizedHeadIsSeen(t *testing.T) {
 	m := like(t, "tiny").set("quantization_config.quant_method", "fp8").add("mtp.fc.weight", "F8_E4M3", 128, 256).add("mtp.fc.weight_scale", "F32", 1).open()
 	if !m.Head.Quantized || m.Head.Present != 15 {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -16,16 +14,12 @@ import (
 // reportHead counts the head as the server would find it: under its own prefix only.
 func (m *Model) reportHead(x *match) {
 	h := Head{Layout: m.family.headLayout(), Promised: m.Config.HeadLayers, Missing: []string{}}
-	var linears []string
 	for i := range m.Expected {
 		e := &m.Expected[i]
 		if e.Role != RoleHead {
 			continue
 		}
 		h.Expected++
-		if e.Linear {
-			linears = append(linears, e.Module)
-		}
 		at := x.stored[i]
 		if _, misplaced := m.respelled[at]; at < 0 || misplaced {
 			h.Missing = append(h.Missing, e.Name)
@@ -39,7 +33,7 @@ func (m *Model) reportHead(x *match) {
 			h.Quantized = true
 		}
 	}
-	h.Ignored = len(linears) > 0 && ignores(m.Config.Quantization, linears)
+	h.Ignored = ignores(m.Config.Quantization, headModules(m.Expected))
 	m.Head = h
 }
 
@@ -99,47 +93,6 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 			"lay the head of the base model over it: --donor BASE"))
 	}
 	return out
-}
-
-// ignoreLists are the places where dialects keep the modules that stay unquantized.
-var ignoreLists = []string{"ignore", "exclude_modules", "modules_to_not_convert", "quantization.exclude_modules"}
-
-// ignores reports whether every module is named by the ignore list: exactly, by a "re:" entry that matches from the
-// start (compressed-tensors), or by a trailing star (modelopt). It is a first look for people; what a server makes of the
-// list is the engine's matter. A pattern that only Python understands counts as no match.
-func ignores(quantization json.RawMessage, modules []string) bool {
-	if quantization == nil {
-		return false
-	}
-	exact := map[string]bool{}
-	var patterns []*regexp.Regexp
-	var prefixes []string
-	for _, path := range ignoreLists {
-		for _, e := range gjson.GetBytes(quantization, path).Array() {
-			if e.Type != gjson.String {
-				continue
-			}
-			entry := e.Str
-			if expr, ok := strings.CutPrefix(entry, "re:"); ok {
-				if re, err := regexp.Compile("^(?:" + expr + ")"); err == nil {
-					patterns = append(patterns, re)
-				}
-			} else if prefix, ok := strings.CutSuffix(entry, "*"); ok && !strings.Contains(prefix, "*") {
-				prefixes = append(prefixes, prefix)
-			} else {
-				exact[entry] = true
-			}
-		}
-	}
-	for _, module := range modules {
-		if exact[module] ||
-			slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(module, p) }) ||
-			slices.ContainsFunc(patterns, func(re *regexp.Regexp) bool { return re.MatchString(module) }) {
-			continue
-		}
-		return false
-	}
-	return true
 }
 
 // describeQuantization names method and format of a quantization_config.
