@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 
@@ -38,12 +40,49 @@ func (a *app) findings(found []playbook.Finding) {
 				a.hidden++
 				continue
 			}
-			fmt.Fprintf(a.stderr, "%s %s: %s\n    %s\n", strings.ToUpper(string(f.Severity)), f.Rule, f.Subject, f.Message)
+			fmt.Fprintf(a.stderr, "%s %s: %s\n    %s\n", strings.ToUpper(string(f.Severity)), f.Rule, printable(f.Subject), printable(f.Message))
 			if f.Fix != "" {
-				fmt.Fprintf(a.stderr, "    next: %s\n", f.Fix)
+				fmt.Fprintf(a.stderr, "    next: %s\n", printable(f.Fix))
 			}
 		}
 	}
+}
+
+// longest is how much of one text is shown to people; the JSON document holds all of it.
+const longest = 2000
+
+// printable makes a text from a hostile file safe to show: control characters, which could move the cursor or change the
+// colours, are spelled out, and a text that goes on for ever is cut.
+func printable(s string) string {
+	cut := ""
+	if len(s) > longest {
+		cut = fmt.Sprintf(" … (%s bytes in all; --json has them)", humanize.Comma(int64(len(s))))
+		s = strings.ToValidUTF8(s[:longest], "")
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) || r == ' ' {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String() + cut
+}
+
+// quoted spells an argument so that a shell takes it as one word.
+func quoted(arg string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+=:@,", r)
+	}
+	if arg != "" && !strings.HasPrefix(arg, "-") && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
+		return arg
+	}
+	if strings.HasPrefix(arg, "-") {
+		arg = "./" + arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 // decide turns findings into the exit code.

@@ -61,7 +61,7 @@ final config, findings. quantize with the same flags does exactly this. --json p
 			}
 			a.decide(found)
 			if playbook.Worst(found) != playbook.Error {
-				a.say("Nothing was written. `seatsmith quantize %s OUT%s` does this.", j.Body, flagText(j))
+				a.say("Nothing was written. `seatsmith quantize %s OUT%s` does this.", quoted(j.Body), flagText(j))
 			}
 			return nil
 		},
@@ -95,7 +95,7 @@ func flagText(j line.Job) string {
 		{"donor", j.Donor}, {"recipe", j.Recipe}, {"dialect", j.Dialect}, {"math", j.Math}, {"groups", j.Groups}, {"search", j.Search}, {"shard-size", j.ShardSize},
 	} {
 		if f.value != "" {
-			fmt.Fprintf(&b, " --%s %s", f.name, f.value)
+			fmt.Fprintf(&b, " --%s %s", f.name, quoted(f.value))
 		}
 	}
 	return b.String()

@@ -117,7 +117,7 @@ func (p *progress) event(kind string, fields map[string]any) {
 		parts = append(parts, fmt.Sprintf("%s=%v", k, v))
 	}
 	slices.Sort(parts)
-	p.line(kind + ": " + strings.Join(parts, " "))
+	p.line(printable(kind + ": " + strings.Join(parts, " ")))
 }
 
 // line prints above the bar, or plainly.

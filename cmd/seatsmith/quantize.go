@@ -65,14 +65,20 @@ func (a *app) forge(ctx context.Context, j line.Job, do func(context.Context, li
 
 func (a *app) forged(j line.Job, out *line.Outcome) {
 	if out.Output == "" {
+		if out.Verify != nil {
+			a.verified(out.Verify)
+		}
 		a.say("Nothing was published under %s.", j.Output)
+		if out.Kept != "" {
+			a.say("%s keeps the work: change the job and run it again to go on from there, or delete the folder.", out.Kept)
+		}
 		return
 	}
 	a.say("%s: %s -> %s in %s, head from %s", out.Output, size(out.BytesIn), size(out.BytesOut), plural(out.Shards, "file"), out.HeadFrom)
 	if out.Verify != nil {
 		a.verified(out.Verify)
 	} else {
-		a.say("Not verified yet: `seatsmith verify %s --source %s%s`", out.Output, j.Body, donorFlag(j.Donor))
+		a.say("Not verified yet: `seatsmith verify %s --source %s%s`", quoted(out.Output), quoted(j.Body), donorFlag(j.Donor))
 	}
 	a.say("Records of this run: %s", out.Run)
 }
@@ -81,5 +87,5 @@ func donorFlag(donor string) string {
 	if donor == "" {
 		return ""
 	}
-	return " --donor " + donor
+	return " --donor " + quoted(donor)
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,7 +53,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return a.answer
 	case !a.ran:
+		a.json = a.json || slices.Contains(args, "--json") // a bad flag before it stopped the reading
 		a.failed(err)
+		if bad := dashed(args); bad != "" {
+			fmt.Fprintf(stderr, "If %s is the name of a folder, write ./%s.\n", bad, bad)
+		}
 		fmt.Fprintf(stderr, "See `%s --help`.\n", cmd.CommandPath())
 		return exitUsage
 	}
@@ -93,10 +99,31 @@ func subject(p *safetensors.Problem) string {
 
 // failed prints an error: as text for people, as a document for scripts.
 func (a *app) failed(err error) {
-	fmt.Fprintf(a.stderr, "seatsmith: %v\n", err)
+	fmt.Fprintf(a.stderr, "seatsmith: %s\n", lines(err.Error()))
 	if a.json {
 		a.document(map[string]any{"schema": 1, "error": err.Error(), "findings": []playbook.Finding{}})
 	}
+}
+
+// lines makes a message safe to show and keeps its line breaks, which join several errors.
+func lines(s string) string {
+	out := strings.Split(s, "\n")
+	for i := range out {
+		out[i] = printable(out[i])
+	}
+	return strings.Join(out, "\n")
+}
+
+// dashed finds an argument that looks like a flag and is a file.
+func dashed(args []string) string {
+	for _, a := range args {
+		if strings.HasPrefix(a, "-") {
+			if _, err := os.Lstat(a); err == nil {
+				return a
+			}
+		}
+	}
+	return ""
 }
 
 // refused prints findings that ended a command before it had a document of its own.

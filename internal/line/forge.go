@@ -42,6 +42,7 @@ type Outcome struct {
 	Schema   int                   `json:"schema"`
 	Verdict  string                `json:"verdict"` // ok | warn | fail
 	Output   string                `json:"output"`  // "" when nothing was published
+	Kept     string                `json:"kept"`    // the unfinished folder that was not good enough to publish, "" otherwise
 	Run      string                `json:"run"`     // the run folder, "" when the line ended before it
 	BytesIn  int64                 `json:"bytes_in"`
 	BytesOut int64                 `json:"bytes_out"`
@@ -100,7 +101,7 @@ func Open(body, donor string) (*model.Model, error) {
 // ErrExists says that there is something under the output's name.
 var ErrExists = errors.New("the output already exists")
 
-// Forge does the whole line. An Outcome with verdict "fail" is an answer, not an error; err means that it could not be
+// Forge does the whole line; what it publishes has passed verify and the job's bounds. An Outcome with verdict "fail" is an answer, not an error; err means that it could not be
 // found out. Both may be set when the line broke off half way.
 func Forge(ctx context.Context, j Job, version string, rep Reporter) (*Outcome, error) {
 	return do(ctx, j, version, rep, true)
@@ -167,33 +168,52 @@ func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *O
 		err = errors.Join(err, log.close())
 	}()
 
+	o := write.Options{Workers: j.Workers, SHA256: j.SHA256, Begin: log.begin, Progress: rep.Progress, Event: log.event}
+	if verified {
+		o.Accept = func(ctx context.Context, done *write.Result) error {
+			return accept(ctx, j, view, done, out, rep, log)
+		}
+	}
 	rep.stage("write")
-	res, err := write.Run(ctx, p, view, j.Output, write.Options{Workers: j.Workers, SHA256: j.SHA256, Begin: log.begin, Progress: rep.Progress, Event: log.event})
+	res, err := write.Run(ctx, p, view, j.Output, o)
 	if log.run != nil {
 		out.Run = log.run.Dir
 	}
-	if err != nil {
-		if refusal, ok := errors.AsType[*write.Refusal](err); ok {
-			rep.findings("write", refusal.Findings)
-			out.Findings = append(out.Findings, refusal.Findings...)
-			out.judge()
-			log.event("refused", map[string]any{"findings": refusal.Findings})
-			return nil
-		}
+	refusal, refused := errors.AsType[*write.Refusal](err)
+	switch {
+	case refused:
+		rep.findings("write", refusal.Findings)
+		out.Findings = append(out.Findings, refusal.Findings...)
+		out.judge()
+		log.event("refused", map[string]any{"findings": refusal.Findings})
+		return nil
+	case errors.Is(err, errNotGood):
+		out.Kept = j.Output + ".partial"
+		log.event("refused", map[string]any{"kept": out.Kept})
+		return nil
+	case err != nil:
 		return err
 	}
 	out.Output, out.Shards, out.Resumed, out.BytesOut = res.Dir, res.Shards, res.Resumed, res.BytesOut
-	rep.findings("write", res.Findings)
-	out.Findings = append(out.Findings, res.Findings...)
-	out.judge()
 	if !verified {
-		return nil
+		rep.findings("write", res.Findings)
+		out.Findings = append(out.Findings, res.Findings...)
 	}
+	out.judge()
+	return nil
+}
 
+// errNotGood keeps a folder from being published: the verdict says why.
+var errNotGood = errors.New("the result is not good, so it was not published")
+
+// accept verifies the whole folder before it has its final name, and holds it against the job's bounds.
+func accept(ctx context.Context, j Job, view *model.Model, done *write.Result, out *Outcome, rep Reporter, log *record) error {
+	rep.findings("write", done.Findings)
+	out.Findings = append(out.Findings, done.Findings...)
 	rep.stage("verify")
-	report, err := verify.Checkpoint(ctx, j.Output, verify.Options{Source: view, Workers: j.Workers, Progress: rep.Progress})
+	report, err := verify.Checkpoint(ctx, done.Dir, verify.Options{Source: view, Workers: j.Workers, Progress: rep.Progress})
 	if err != nil {
-		return fmt.Errorf("the checkpoint is written, but could not be verified (try `seatsmith verify %s`): %w", j.Output, err)
+		return fmt.Errorf("verifying what was written: %w", err)
 	}
 	out.Verify = report
 	rep.findings("verify", report.Findings)
@@ -202,7 +222,13 @@ func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *O
 	out.Findings = append(out.Findings, broken...)
 	out.judge()
 	log.event("verified", map[string]any{"verdict": out.Verdict})
-	return log.run.SaveJSON("verify.json", report)
+	if err := log.run.SaveJSON("verify.json", report); err != nil {
+		return err
+	}
+	if out.Verdict == "fail" {
+		return errNotGood
+	}
+	return nil
 }
 
 // Prepare judges a view and plans it. The plan is nil when the view itself is refused.

@@ -82,7 +82,7 @@ func TestForgeLeavesACheckpointAndTheRecordOfIt(t *testing.T) {
 	if planned == nil || planned.Version != "test" || planned.BytesOut != out.BytesOut {
 		t.Errorf("the plan that was shown is not the one that was carried out: %+v", planned)
 	}
-	if got := events(t, out.Run); got[0] != "planned" || got[len(got)-1] != "verified" || !slices.Contains(got, "published") {
+	if got := events(t, out.Run); got[0] != "planned" || got[len(got)-1] != "published" || !slices.Contains(got, "verified") {
 		t.Errorf("events %v", got)
 	}
 	for _, name := range []string{"plan.json", "verify.json"} {
@@ -175,6 +175,15 @@ func TestABoundIsAPromise(t *testing.T) {
 		errs := playbook.Errors(out.Findings)
 		if out.Verdict != "fail" || len(errs) != 1 || errs[0].Rule != "bound-exceeded" || errs[0].Subject != role || !strings.Contains(errs[0].Message, want) {
 			t.Errorf("%s: verdict %s, errors %v", role, out.Verdict, errs)
+		}
+		absent(t, j.Output)
+		if out.Output != "" || out.Kept != j.Output+".partial" {
+			t.Errorf("%s: output %q, kept %q", role, out.Output, out.Kept)
+		}
+		j.Bounds.RelativeMSE = map[string]float64{"mlp": 0.012}
+		again, err := line.Forge(t.Context(), j, "test", line.Reporter{})
+		if err != nil || again.Verdict != "ok" || again.Output != j.Output || again.Resumed != again.Shards {
+			t.Errorf("%s: with a bound that holds: %+v, %v", role, again, err)
 		}
 	}
 }

@@ -25,6 +25,11 @@ type Options struct {
 	// records of the one that it was refused for. May be nil.
 	Begin func() error
 
+	// Accept judges the whole folder before it gets its final name; done.Dir is where it stands then. An error keeps the
+	// folder unfinished (the next run of the same plan takes every shard over and asks again) and is returned, wrapped.
+	// May be nil.
+	Accept func(ctx context.Context, done *Result) error
+
 	// Progress is called with stage "resume" (bytes of finished shards hashed again) and then "write" (bytes of source
 	// carried out, those of resumed shards included); often, from one goroutine at a time; may be nil.
 	Progress func(stage string, done, total int64)
@@ -150,11 +155,8 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	if err := r.writeShards(ctx); err != nil {
 		return nil, r.explain(err)
 	}
-	if err := r.publish(ctx); err != nil {
-		return nil, r.explain(err)
-	}
 	res := &Result{
-		Dir:      r.dir.out,
+		Dir:      r.dir.path,
 		Shards:   len(r.shards),
 		Resumed:  resumed,
 		BytesIn:  r.bytesIn,
@@ -163,6 +165,10 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	for _, l := range r.done {
 		res.Findings = append(res.Findings, l.Findings...)
 	}
+	if err := r.publish(ctx, res); err != nil {
+		return nil, r.explain(err)
+	}
+	res.Dir = r.dir.out
 	return res, nil
 }
 
@@ -204,13 +210,18 @@ func (r *run) failed(ctx context.Context, err error) error {
 }
 
 // publish writes the files beside the shards and gives the folder its final name.
-func (r *run) publish(ctx context.Context) error {
+func (r *run) publish(ctx context.Context, res *Result) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
 	files, err := r.writeFiles(ctx)
 	if err != nil {
 		return err
+	}
+	if r.opt.Accept != nil {
+		if err := r.opt.Accept(ctx, res); err != nil {
+			return err
+		}
 	}
 	if err := r.journal.remove(); err != nil {
 		return err
