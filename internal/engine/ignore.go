@@ -39,7 +39,7 @@ func (b *Bound) Dead(resolved []Resolution) []Dead {
 	var out []Dead
 	for i := range b.ignore.list {
 		it := &b.ignore.list[i]
-		if it.re != nil && it.re.re == nil || slices.Contains(portable, it.written) || b.elsewhere(it.mapped) {
+		if it.re != nil && it.re.bad != "" || slices.Contains(portable, it.written) || b.elsewhere(it.mapped) {
 			continue
 		}
 		if d, dead := b.judge(it, mods); dead {
@@ -59,7 +59,7 @@ func (b *Bound) elsewhere(name string) bool {
 func (b *Bound) judge(it *entry, mods []known) (Dead, bool) {
 	matches := func(name string) bool { return it.mapped == name }
 	if it.re != nil {
-		matches = func(name string) bool { return it.re.match(name) == Yes }
+		matches = func(name string) bool { return it.re.match(name) != No } // what is unknown is not called dead
 	}
 	for _, m := range mods {
 		if slices.ContainsFunc(m.asked, matches) {
@@ -150,14 +150,18 @@ func glob(text string) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// Unjudged lists the patterns of ignore and targets that cannot be run here.
-func (q *Quantization) Unjudged() []string {
-	var out []string
+// BadPattern is an entry that no engine of regular expressions compiles.
+type BadPattern struct{ Entry, Why string }
+
+// BadPatterns lists the entries of ignore and targets on which the server stops with regex.error, each once.
+func (q *Quantization) BadPatterns() []BadPattern {
+	var out []BadPattern
 	for _, list := range append([][]string{q.Ignore}, groupTargets(q)...) {
 		for _, e := range list {
 			text, ok := strings.CutPrefix(e, "re:")
-			if p := q.compiled[text]; ok && p != nil && p.re == nil && !slices.Contains(out, e) {
-				out = append(out, e)
+			p := q.compiled[text]
+			if ok && p != nil && p.bad != "" && !slices.ContainsFunc(out, func(b BadPattern) bool { return b.Entry == e }) {
+				out = append(out, BadPattern{e, p.bad})
 			}
 		}
 	}

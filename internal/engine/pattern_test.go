@@ -27,8 +27,20 @@ func TestPatternsMatchAsPythonDoesOrAreUnknown(t *testing.T) {
 		{`(?!mtp).*`, Unknown},
 		{`.*(?<!q)_proj$`, Unknown},
 		{`(.)\1`, Unknown},
-		{`.*+x`, Unknown},
+		{`.*+x`, No}, // there is no x, whatever a possessive quantifier does
+		{`.*+_proj`, Unknown},
+		{`(?!x)y`, No}, // look-around only takes matches away
+		{`(?!mtp)language`, Unknown},
+		{`(?i)(?!x)LANGUAGE`, Unknown},
+		{`(?!.*mlp).*router`, No},
+		{`(?:(?!mtp).)*$`, Unknown},
+		{`visual(?=\.blocks)`, No},
+		{`(l)\1`, Unknown},
+		{`(v)\1`, No},
+		{`x(?i)*`, Unknown},
+		{`a\13`, No},
 		{`.{,3}anguage`, Unknown},
+		{`v{,3}isual`, No},
 		{`(?:lenguage){e<=1}`, Unknown},
 		{`.*gate_proj\Z`, Unknown},
 		{`\Qlanguage\E`, Unknown},
@@ -42,6 +54,20 @@ func TestPatternsMatchAsPythonDoesOrAreUnknown(t *testing.T) {
 		p := compile(c.pattern)
 		if got := p.match(name); got != c.want {
 			t.Errorf("re:%s on %s: %d, want %d", c.pattern, name, got, c.want)
+		}
+	}
+}
+
+// Each of the first list raised regex.error in the Python module regex (2026.5.9), each of the second compiled there.
+func TestPatternsThatNoEngineCompilesAreKnown(t *testing.T) {
+	for _, text := range []string{`(`, `)`, `a)(b`, `[z-a]`, `*x`, `+`, `?`, `\`, `\\\`, `(?P<a`, `a{2,1}`, `[abc`, `a**`, `a+*`, `(?!x`, `(*a)`, `a|*`, `(?=`, `.*(layers`} {
+		if p := compile(text); p.bad == "" || p.match("mtp.fc") != Unknown {
+			t.Errorf("re:%s: %q", text, p.bad)
+		}
+	}
+	for _, text := range []string{``, `()`, `[)]`, `[(]`, `\(`, `(?!x)y`, `a*+`, `a++`, `[]a]`, `[a-z]`, `(?x)a#(`, `(?#()a`, `a{1,2}`, `a{2000}`, `[\)]`, `\\`, `{`, `a{`, `]`} {
+		if p := compile(text); p.bad != "" {
+			t.Errorf("re:%s: %s", text, p.bad)
 		}
 	}
 }

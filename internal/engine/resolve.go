@@ -184,6 +184,74 @@ func (b *Bound) experts(l *Linear, packed []Packed) Resolution {
 	return first
 }
 
+// Possible lists what the block may say about a linear that Resolve leaves unjudged: every outcome that some answer of
+// the patterns that cannot be run would have, and maybe more, each scheme once. A refusal is an outcome too.
+func (b *Bound) Possible(l *Linear) []Resolution {
+	packed := b.packed
+	if l.Drafter {
+		packed = packedDrafter
+	}
+	if !l.Routed() {
+		return b.possible(nil, l.Runtime, l.Class, packed)
+	}
+	var out []Resolution
+	for _, p := range []string{".0.down_proj", ".0.gate_proj", ".0.up_proj"} {
+		out = b.possible(out, l.Runtime+p, l.Class, packed)
+	}
+	return out
+}
+
+func (b *Bound) possible(out []Resolution, name, class string, packed []Packed) []Resolution {
+	add := func(r Resolution) {
+		if !slices.ContainsFunc(out, func(have Resolution) bool { return have.State == r.State && have.Scheme == r.Scheme }) {
+			out = append(out, r)
+		}
+	}
+	a, by, err := ignored(name, &b.ignore, packed)
+	if err != nil {
+		add(Resolution{State: Refused, Err: err})
+		return out
+	}
+	if a != No {
+		add(Resolution{Ignored: true, By: by})
+	}
+	if a == Yes {
+		return out
+	}
+	sure := false
+	for i := range b.targets.list {
+		one := entries{list: b.targets.list[i : i+1]}
+		_, found, unsure := findTarget(name, class, &one, packed)
+		if sure = sure || found; !found && unsure == "" && !firstShard(name, &one, packed) {
+			continue
+		}
+		g := &b.Quantization.Groups[b.owner[i]]
+		r := Resolution{State: Quantized, By: b.targets.list[i].written, Group: g.Name}
+		if g.bad {
+			r.State, r.Err = Refused, &SchemeError{g.Name, "the group's arguments are refused"}
+		} else if r.Scheme, r.Err = b.Quantization.recognise(g); r.Err != nil {
+			r.State = Refused
+		}
+		add(r)
+	}
+	if !sure {
+		add(Resolution{})
+	}
+	return out
+}
+
+// firstShard says whether a target may match the first shard of a fused module: where other targets match the other
+// shards, the first one's group is taken.
+func firstShard(name string, one *entries, packed []Packed) bool {
+	for _, p := range packed {
+		if strings.HasSuffix(name, p.Fused) {
+			_, found, unsure := findTarget(strings.ReplaceAll(name, p.Fused, p.Shards[0]), "", one, nil)
+			return found || unsure != ""
+		}
+	}
+	return false
+}
+
 func (b *Bound) group(name string) *Group {
 	for i := range b.Quantization.Groups {
 		if b.Quantization.Groups[i].Name == name {

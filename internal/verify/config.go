@@ -32,6 +32,7 @@ func (j *judge) quantization() error {
 		j.method(q, looks)
 	}
 	j.standing(q)
+	j.patterns(q)
 	for _, p := range problems {
 		f := playbook.New("config-args", p.Where, p.Message, "write the arguments as the server knows them")
 		if !p.Serious {

@@ -20,6 +20,9 @@ type fooled struct {
 	source bool   // judged with the source too
 }
 
+// fooledTables are the lists of all files.
+var fooledTables = [][]fooled{fooledBlock, fooledPatterns}
+
 func expectFooled(t *testing.T, list []fooled) {
 	t.Helper()
 	var source *model.Model

@@ -29,11 +29,15 @@ func (j *judge) linear(i int) {
 	}
 	switch r.State {
 	case engine.Unjudged:
-		j.notes.join(r.By, playbook.New("pattern-unjudged", r.By,
-			fmt.Sprintf("the pattern uses Python syntax that cannot be run here with the same meaning, so nobody knows what becomes of %s", l.Runtime),
-			"write the entry without look-around, back-references and set operations, or as exact names"))
-		j.skip("modules that the pattern "+r.By+" may match", true)
-		return
+		var fits bool
+		switch r, fits = j.unjudged(i, k); {
+		case !fits && r.State == engine.Refused:
+			j.refused(l, r.Err)
+			return
+		case !fits:
+			j.contradiction(l, r, k)
+			return
+		}
 	case engine.Refused:
 		j.refused(l, r.Err)
 		return
@@ -54,7 +58,7 @@ func (j *judge) linear(i int) {
 			fmt.Sprintf("targets of group %s and of %s both match; the server takes %s because it comes first, other readers may not", r.Group, strings.Join(r.Overlap, ", "), r.Group),
 			"make the targets exclude each other"))
 	}
-	if want := kindFor(r.Scheme); k != want {
+	if k != kindFor(r.Scheme) {
 		j.contradiction(l, r, k)
 		return
 	}

@@ -23,25 +23,29 @@ func (j *judge) lmHead() {
 	if k == absent {
 		return // tied, or package model's news
 	}
+	var draft engine.Resolution
 	for _, i := range []int{t, d} {
 		if i < 0 {
 			continue
 		}
-		switch s := j.resolved[i]; s.State {
-		case engine.Unjudged:
-			j.skip("lm_head, which the pattern "+s.By+" may match", true)
-			return
-		case engine.Refused:
+		s := j.resolved[i]
+		if s.State == engine.Unjudged {
+			s, _ = j.unjudged(i, k)
+		}
+		if s.State == engine.Refused {
 			j.refused(&j.srv.Linears[i], s.Err)
 			return
 		}
+		if draft = s; i == t {
+			r = s
+		}
 	}
-	if d >= 0 && j.resolved[d].Scheme != r.Scheme {
+	if d >= 0 && draft.Scheme != r.Scheme {
 		j.condemn(l)
 		j.blameConfig()
 		j.add(playbook.New("lm-head-state", "lm_head",
 			fmt.Sprintf("the target asks for %s and gets %s, the drafter asks for %s and gets %s; one of them cannot load what is stored",
-				l.Runtime, r.Scheme, j.srv.Linears[d].Runtime, j.resolved[d].Scheme),
+				l.Runtime, r.Scheme, j.srv.Linears[d].Runtime, draft.Scheme),
 			`use "re:.*lm_head$", which matches both names, as target or as ignore entry`))
 		return
 	}

@@ -120,3 +120,68 @@ var fooledBlock = []fooled{
 }
 
 func TestABlockThatTheServerReadsOtherwiseIsNotGood(t *testing.T) { expectFooled(t, fooledBlock) }
+
+// also makes other faults beside a pattern.
+func also(pattern string, faults ...func(f *folder)) func(f *folder) {
+	return func(f *folder) {
+		f.ignore(adding(pattern))
+		for _, do := range faults {
+			do(f)
+		}
+	}
+}
+
+var (
+	strayScale = func(f *folder) {
+		f.add(down0+".weight_packed", down0+".weight_scale_2", "F32", []int64{1}, f32(1))
+	}
+	byteScales = func(f *folder) {
+		f.get(strings.Replace(down0, "layers.0", "layers.1", 1) + ".weight_scale").dtype = "U8"
+	}
+	lostScale = func(f *folder) { delete(f.tensors, out0+".weight_scale") }
+)
+
+// A pattern that cannot be run here says nothing about the tensors of the modules that it may match, and nothing at all
+// about those that it surely does not.
+var fooledPatterns = func() []fooled {
+	list := []fooled{
+		{name: "look-ahead that matches nothing", rules: "ignore-dead?", do: also(`re:(?!x)y`)},
+		{name: "look-ahead that matches nothing, three faults beside it", rules: "ignore-dead? tensor-unexpected tensor-dtype tensor-missing",
+			do: also(`re:(?!x)y`, strayScale, byteScales, lostScale)},
+		{name: "look-ahead that may match all", rules: "pattern-unjudged?", do: also(`re:(?!.*nothing).*`)},
+		{name: "look-ahead that may match all, three faults beside it", rules: "pattern-unjudged? tensor-unexpected tensor-dtype tensor-missing",
+			do: also(`re:(?!.*nothing).*`, strayScale, byteScales, lostScale)},
+		{name: "look-ahead that may match all, a stray tensor", rules: "pattern-unjudged? tensor-unexpected", do: also(`re:(?!.*nothing).*`, strayScale)},
+		{name: "look-ahead that may match all, modelopt's spelling", rules: "pattern-unjudged? config-contradiction", do: also(`re:(?!.*nothing).*`, func(f *folder) {
+			x := f.get(down0 + ".weight_packed")
+			delete(f.tensors, down0+".weight_packed")
+			f.tensors[down0+".weight"] = x
+			f.tensors[down0+".weight_scale_2"] = f.get(down0 + ".weight_global_scale")
+			delete(f.tensors, down0+".weight_global_scale")
+		})},
+		{name: "look-ahead that may match all, FP8 where a group says NVFP4", rules: "pattern-unjudged? config-contradiction",
+			do: also(`re:(?!.*nothing).*`, func(f *folder) { f.restore(down0); f.toFP8(down0) })},
+		{name: "look-ahead that may match a module, plain where a group says FP8", rules: "pattern-unjudged?",
+			do: also(`re:(?!x).*layers\.0\.linear_attn\.out_proj`, func(f *folder) { f.restore(out0) })},
+		{name: "look-ahead that cannot match a module, plain where a group says FP8", rules: "pattern-unjudged? config-contradiction",
+			do: also(`re:(?!x).*layers\.1\.linear_attn\.out_proj`, func(f *folder) { f.restore(out0) })},
+		{name: "look-ahead that may match lm_head", rules: "pattern-unjudged?", do: func(f *folder) {
+			f.ignore(dropping("lm_head"))
+			f.ignore(adding(`re:(?!x).*lm_head`))
+		}},
+		{name: "look-ahead that may match lm_head, stored as no group says", rules: "pattern-unjudged? lm-head-state", do: func(f *folder) {
+			f.ignore(dropping("lm_head"))
+			f.ignore(adding(`re:(?!x).*lm_head`))
+			f.toFP8("lm_head")
+		}},
+		{name: "look-ahead in a target", rules: "pattern-unjudged?", do: put(group0+"targets.-1", `"re:(?!x).*layers\\.[12]\\.mlp.*"`)},
+	}
+	for _, bad := range []string{`re:(`, `re:[z-a]`, `re:*x`, `re:\`, `re:(?P<a`, `re:a{2,1}`} {
+		list = append(list, fooled{name: bad + " as an ignore entry", rules: "pattern-invalid", text: "regex.error", do: also(bad)},
+			fooled{name: bad + " as an ignore entry, three faults beside it", rules: "pattern-invalid tensor-unexpected tensor-dtype tensor-missing", do: also(bad, strayScale, byteScales, lostScale)},
+			fooled{name: bad + " as a target", rules: "pattern-invalid", do: func(f *folder) { f.set(group0+"targets.-1", bad) }})
+	}
+	return list
+}()
+
+func TestAPatternThatCannotBeRunHidesNothing(t *testing.T) { expectFooled(t, fooledPatterns) }
