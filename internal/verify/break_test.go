@@ -305,7 +305,7 @@ var accidents = []accident{
 	{name: "byte flipped in the head", rule: "head-bytes", withSource: true, text: "1 of its 65536 bytes differ from the source, the first at byte 100", do: func(f *folder) { f.get("mtp.fc.weight").data[100] ^= 1 }},
 	{name: "byte flipped in a norm", rule: "kept-bytes", withSource: true, do: func(f *folder) { f.get(layer0 + "input_layernorm.weight").data[3] ^= 1 }},
 	{name: "source with a tensor that the folder lacks", rule: "source-missing source-other", source: longerSource},
-	{name: "kept tensor in another dtype", rule: "kept-bytes", withSource: true, do: func(f *folder) {
+	{name: "kept tensor in a wider dtype", rule: "kept-widened?", withSource: true, text: "all its values are equal", do: func(f *folder) {
 		x := f.get(layer0 + "input_layernorm.weight")
 		var wide []byte
 		for i := 0; i < len(x.data); i += 2 {

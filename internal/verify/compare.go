@@ -1,9 +1,9 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"seatsmith/internal/dialect"
@@ -26,11 +26,15 @@ type item struct {
 	in     int64
 }
 
+// recast says whether a kept tensor is stored in another dtype than the source's.
+func (it *item) recast() bool { return it.source.Dtype() != it.stored.Dtype() }
+
 // outcome is what a comparison of some rows or bytes found.
 type outcome struct {
 	equal     int64 // bytes compared and equal
-	differ    int64 // kept: bytes that differ
-	at        int64 // kept: offset of the first
+	differ    int64 // kept: bytes that differ (values, where the dtypes do)
+	at        int64 // kept: offset (index) of the first
+	values    values
 	err       numeric.Error
 	rows      int64
 	zeroRows  int64
@@ -53,6 +57,7 @@ func (o *outcome) merge(p outcome) {
 	if o.farRows == 0 {
 		o.farAt, o.farMSE = p.farAt, p.farMSE
 	}
+	o.values.merge(p.values)
 	o.equal += p.equal
 	o.differ += p.differ
 	o.err.Merge(p.err)
@@ -76,9 +81,12 @@ func (j *judge) compare(ctx context.Context) error {
 	j.extras()
 	var tiles []span
 	for i, it := range items {
-		if it.stored != nil {
+		switch {
+		case it.stored != nil && it.recast():
+			tiles = append(tiles, spans(i, it.source.Ref.Tensor.Elements(), keptTile/4)...)
+		case it.stored != nil:
 			tiles = append(tiles, spans(i, it.source.Bytes(), keptTile)...)
-		} else {
+		default:
 			tiles = append(tiles, spans(i, it.source.Shape()[0], max(1, decodeTile/max(1, it.in)))...)
 		}
 	}
@@ -108,7 +116,9 @@ func (j *judge) compare(ctx context.Context) error {
 	}
 	wrong := map[string]bool{}
 	for i := range items {
-		j.outcome(&items[i], &sums[i], wrong)
+		if err := j.outcome(&items[i], &sums[i], wrong); err != nil {
+			return err
+		}
 	}
 	j.suspected(wrong)
 	return nil
@@ -125,7 +135,7 @@ func (j *judge) items() []item {
 		}
 		modules[name][t.Suffix] = t
 	}
-	j.modules = modules
+	j.modules, j.looked = modules, map[string]bool{}
 	var out []item
 	for i := range j.o.Source.Tensors {
 		s := &j.o.Source.Tensors[i]
@@ -145,12 +155,13 @@ func (j *judge) items() []item {
 		case k == modelopt || k == odd:
 			j.skip("comparison of quantized weights that are not compressed-tensors NVFP4 or FP8", true)
 		case ok:
-			if shapeOf(s) != shapeOf(same) {
+			if !slices.Equal(s.Shape(), same.Shape()) || s.Dtype() != same.Dtype() && !(float(s) && float(same)) {
 				if !j.condemned[same.Module] && !j.notes.told(s.Name, "tensor-shape") {
 					j.differs(s, fmt.Sprintf("it is stored as %s, the source has %s", shapeOf(same), shapeOf(s)))
 				}
 				continue
 			}
+			j.looked[same.Name] = true
 			out = append(out, item{source: s, stored: same, kind: plain})
 		case s.Role == model.RoleExpert && j.perExpert(s):
 			j.skip("comparison of routed experts that the source holds in one tensor and the folder one by one", true)
@@ -184,29 +195,4 @@ func (j *judge) differs(s *model.Tensor, what string) {
 		return
 	}
 	j.notes.join("", playbook.New("kept-bytes", s.Name, what, "write the checkpoint again from its source, or name the source that it was made from"))
-}
-
-// kept compares bytes.
-func kept(it item, at span, b *buffers) (outcome, error) {
-	x, y := b.bytes(0, at.n), b.bytes(1, at.n)
-	if err := it.source.ReadAt(x, at.off); err != nil {
-		return outcome{}, err
-	}
-	if err := it.stored.ReadAt(y, at.off); err != nil {
-		return outcome{}, err
-	}
-	if bytes.Equal(x, y) {
-		return outcome{equal: at.n}, nil
-	}
-	o := outcome{}
-	for i := range x {
-		if x[i] != y[i] {
-			if o.differ == 0 {
-				o.at = at.off + int64(i)
-			}
-			o.differ++
-		}
-	}
-	o.equal = at.n - o.differ
-	return o, nil
 }

@@ -221,15 +221,43 @@ func difference(row []float32, source []byte, d safetensors.Dtype) (e numeric.Er
 }
 
 // outcome judges one tensor. wrong collects modules whose values are too far off to be coding.
-func (j *judge) outcome(it *item, o *outcome, wrong map[string]bool) {
-	s := it.source
+func (j *judge) outcome(it *item, o *outcome, wrong map[string]bool) error {
 	j.report.BytesIdentical += o.equal
 	if it.stored != nil {
-		if o.differ > 0 {
-			j.differs(s, fmt.Sprintf("%d of its %d bytes differ from the source, the first at byte %d", o.differ, s.Bytes(), o.at))
-		}
-		return
+		return j.keptOutcome(it, o)
 	}
+	j.codedOutcome(it, o, wrong)
+	return nil
+}
+
+// keptOutcome judges a tensor that was not quantized.
+func (j *judge) keptOutcome(it *item, o *outcome) error {
+	s := it.source
+	switch {
+	case o.differ > 0 && it.recast():
+		j.differs(s, fmt.Sprintf("it is stored as %s, the source has %s, and %d of its %d values differ, the first at index %d",
+			it.stored.Dtype(), s.Dtype(), o.differ, s.Ref.Tensor.Elements(), o.at))
+	case o.differ > 0:
+		j.differs(s, fmt.Sprintf("%d of its %d bytes differ from the source, the first at byte %d", o.differ, s.Bytes(), o.at))
+	case it.recast():
+		j.notes.join(string(it.stored.Dtype()), playbook.New("kept-widened", s.Name,
+			fmt.Sprintf("it is stored as %s, the source has %s; all its values are equal", it.stored.Dtype(), s.Dtype()),
+			"nothing, or store it as the source has it to save the bytes"))
+	}
+	like, err := it.likeSource(o.values)
+	if err != nil {
+		return err
+	}
+	if o.differ == 0 && !o.values.filled {
+		like = ", as in the source"
+	}
+	j.keptValues(it.stored, o.values, like)
+	return nil
+}
+
+// codedOutcome judges a quantized one.
+func (j *judge) codedOutcome(it *item, o *outcome, wrong map[string]bool) {
+	s := it.source
 	module := moduleName(s.Name)
 	mse, bound := o.err.RelativeMSE(), bound(it.kind)
 	far := !(mse <= bound)

@@ -1,7 +1,9 @@
 package verify_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -87,6 +89,22 @@ func dropFile(name string) func(*folder) {
 			f.t.Fatal(err)
 		}
 	}
+}
+
+// bf16 sets one value of a BF16 tensor to a bit pattern.
+func bf16(name string, i int, bits uint16) func(*folder) {
+	return func(f *folder) { binary.LittleEndian.PutUint16(f.get(name).data[2*i:], bits) }
+}
+
+// poisoned is the fixture's view with a NaN in a norm.
+func poisoned(t *testing.T) *model.Model {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "poisoned")
+	if err := os.CopyFS(dir, os.DirFS(body)); err != nil {
+		t.Fatal(err)
+	}
+	poke(t, dir, layer0+"input_layernorm.weight", 10, []byte{0xC0, 0x7F})
+	return overlay(t, dir, donor)
 }
 
 // withCompanion is the fixture's view with one more file.
@@ -178,6 +196,33 @@ var sourceAccidents = []accident{
 	{name: "record of another dialect", rule: "provenance-bad", after: func(t *testing.T, dir string) { editRecord(t, dir, func(p *model.Provenance) { p.Dialect = "gguf" }) }},
 	{name: "native scale of a module that is not there", rule: "provenance-bad", text: "ghost.module", after: func(t *testing.T, dir string) {
 		editRecord(t, dir, func(p *model.Provenance) { p.Native["ghost.module"] = 5 })
+	}},
+	{name: "kept tensor under another dtype's name", rule: "kept-bytes", withSource: true, text: "values differ", do: func(f *folder) { f.get(layer0 + "input_layernorm.weight").dtype = safetensors.F16 }},
+	{name: "NaN in a norm", rule: "kept-nonfinite", text: layer0 + "input_layernorm.weight value 0 is NaN", do: bf16(layer0+"input_layernorm.weight", 0, 0x7FC0)},
+	{name: "NaN in a norm, with the source", rule: "kept-nonfinite kept-bytes", withSource: true, text: "the source has a number there", do: bf16(layer0+"input_layernorm.weight", 0, 0x7FC0)},
+	{name: "negative infinity at the end of the embedding", rule: "kept-nonfinite", text: "-Inf", do: func(f *folder) {
+		x := f.get("model.language_model.embed_tokens.weight")
+		copy(x.data[len(x.data)-2:], []byte{0x80, 0xFF})
+	}},
+	{name: "NaN in a tensor of half precision", rule: "kept-nonfinite", text: "value 3 is NaN", do: func(f *folder) {
+		x := f.get(layer0 + "input_layernorm.weight")
+		x.dtype = safetensors.F16
+		copy(x.data[6:], []byte{0x01, 0x7C})
+	}},
+	{name: "infinity in a tensor of single precision", rule: "kept-nonfinite", text: "value 1 is +Inf", do: func(f *folder) {
+		x := f.get(layer0 + "linear_attn.A_log")
+		wide := make([]byte, x.shape[0]*4)
+		copy(wide[4:], f32(float32(math.Inf(1))))
+		x.dtype, x.data = safetensors.F32, wide
+	}},
+	{name: "NaN that the source has too", rule: "kept-nonfinite provenance-missing (info)", text: "the source has it too", source: poisoned, do: bf16(layer0+"input_layernorm.weight", 5, 0x7FC0), after: unrecord},
+	{name: "lm_head of zeros", rule: "kept-zero?", text: "all 262144 values are zero", do: func(f *folder) { clear(f.get("lm_head.weight").data) }},
+	{name: "head of zeros", rule: "kept-zero?", text: "15 in all", do: func(f *folder) {
+		for name, x := range f.tensors {
+			if inHead(name, x) {
+				clear(x.data)
+			}
+		}
 	}},
 	{name: "source that is quantized", rule: "source-quantized", notChecked: "what was given is none", source: func(t *testing.T) *model.Model {
 		m, err := model.Open(copyOf(t, "default").dir)

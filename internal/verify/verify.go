@@ -62,7 +62,7 @@ func Checkpoint(ctx context.Context, dir string, o Options) (*Report, error) {
 	if err := j.readRecord(); err != nil {
 		return nil, fmt.Errorf("verifying %s: %w", dir, err)
 	}
-	for _, stage := range []func(context.Context) error{j.scales, j.compare, j.files, j.hashes} {
+	for _, stage := range []func(context.Context) error{j.scales, j.compare, j.alone, j.files, j.hashes} {
 		if err := stage(ctx); err != nil {
 			return nil, fmt.Errorf("verifying %s: %w", dir, err)
 		}
@@ -125,6 +125,7 @@ type judge struct {
 	roles     map[model.Role]*numeric.Error
 
 	comparable       bool               // there is a source, and it is one
+	looked           map[string]bool    // kept tensors whose values were looked at while they were compared
 	tensors          int                // of the source that were compared
 	companions       int                // of the source that were compared
 	record           *model.Provenance  // nil: none, or none that can be believed
