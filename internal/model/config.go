@@ -47,7 +47,8 @@ type Config struct {
 	Heads          int64 // query heads of full attention
 	KVHeads        int64
 	HeadDim        int64
-	AttentionBias  bool
+	AttentionBias  bool  // q, k, v and o have biases
+	QKVBias        bool  // q, k and v have; the key that vLLM asks for, which transformers does not know
 	LinearKeyHeads int64 // gated delta net
 	LinearValHeads int64
 	LinearKeyDim   int64 // per head

@@ -138,9 +138,57 @@ func TestWithoutTheOutputGateQProjIsHalfAsHigh(t *testing.T) {
 	}
 }
 
-func TestAttentionBiasAddsBiases(t *testing.T) {
+// addBiases stores the biases of the attention in the body's full layer and in the head.
+func addBiases(f *folder, names ...string) *folder {
+	rows := map[string]int64{"q_proj": 256, "k_proj": 64, "v_proj": 64, "o_proj": 128}
+	for _, layer := range []string{"model.language_model.layers.3.", "mtp.layers.0."} {
+		for _, name := range names {
+			f.add(layer+"self_attn."+name+".bias", "BF16", rows[name])
+		}
+	}
+	return f
+}
+
+func TestBiasesAreExpectedWhereTheConfigurationPromisesThem(t *testing.T) {
+	const layer = "model.language_model.layers.3.self_attn."
+	all := []string{"q_proj", "k_proj", "v_proj", "o_proj"}
+	for _, c := range []struct {
+		keys   []string
+		stored []string
+		want   []string // findings
+		says   []string // of the first
+	}{
+		{nil, nil, nil, nil},
+		{nil, all, []string{"error tensor-unexpected", "error tensor-unexpected", "error tensor-unexpected", "error tensor-unexpected",
+			"error tensor-unexpected", "error tensor-unexpected", "error tensor-unexpected", "error tensor-unexpected"}, []string{layer + "k_proj.bias", "skips it without a word"}},
+		{[]string{"attention_bias"}, nil, []string{"error tensor-missing", "error head-missing"}, []string{layer + "k_proj.bias", "4 of 8 tensors of role attention"}},
+		{[]string{"attention_bias"}, all, []string{"error bias-unread"}, []string{"text_config.attention_bias", "8 tensors of the kind", "serves another model"}},
+		{[]string{"qkv_bias"}, all[:3], nil, nil},
+		{[]string{"qkv_bias"}, all[:2], []string{"error tensor-missing", "error head-missing"}, []string{layer + "v_proj.bias"}},
+		{[]string{"qkv_bias"}, all, []string{"error tensor-unexpected", "error tensor-unexpected"}, []string{layer + "o_proj.bias", "skips it"}},
+		{[]string{"qkv_bias", "attention_bias"}, all, []string{"error bias-unread"}, []string{"2 tensors of the kind model.language_model.layers.N.self_attn.o_proj.bias"}},
+	} {
+		f := addBiases(like(t, "tiny"), c.stored...)
+		for _, key := range c.keys {
+			f.set("text_config."+key, true)
+		}
+		m := f.open()
+		only(t, m.Findings, c.want...)
+		if len(c.want) > 0 {
+			for _, text := range c.says {
+				if !strings.Contains(m.Findings[0].String(), text) {
+					t.Errorf("%v, %v: %s does not say %q", c.keys, c.stored, m.Findings[0], text)
+				}
+			}
+		}
+		for i := range m.Tensors {
+			if x := &m.Tensors[i]; x.Suffix == "bias" && x.Linear {
+				t.Errorf("%s is taken for the weight of a Linear", x.Name)
+			}
+		}
+	}
 	m := like(t, "tiny").set("text_config.attention_bias", true).open()
-	if got := expects(m, "model.language_model.layers.3.self_attn.k_proj.bias"); !slices.Equal(got, []int64{64}) {
+	if got := expects(m, layer+"k_proj.bias"); !slices.Equal(got, []int64{64}) {
 		t.Errorf("bias %v", got)
 	}
 }

@@ -68,6 +68,7 @@ func (m *Model) judge() {
 	add(m.judgePrefixes()...)
 	add(m.judgeMissing(x, len(textOnly) > 0)...)
 	add(m.judgeUnexpected(x)...)
+	add(m.judgeBiases()...)
 	add(m.judgeShapes(x)...)
 	add(m.judgeHead(x)...)
 	add(m.judgeTied()...)

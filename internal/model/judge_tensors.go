@@ -119,13 +119,47 @@ func (m *Model) judgeUnexpected(x *match) []playbook.Finding {
 	}
 	out := stray.findings(func(name, _ string, n int) playbook.Finding {
 		return playbook.New("tensor-unexpected", name,
-			fmt.Sprintf("%s of the kind %s that the configuration does not imply: %s refuses to load such a checkpoint", tensors(n), pattern(name), m.Config.Architecture),
+			fmt.Sprintf("%s of the kind %s that the configuration does not imply: %s", tensors(n), pattern(name), m.fateOf(name)),
 			"take the tensors out of their shards (an index cannot hide them), or correct config.json if they belong to the model")
 	})
 	return append(out, tolerated.findings(func(name, _ string, n int) playbook.Finding {
 		return playbook.New("tensor-unexpected", name,
 			fmt.Sprintf("%s of the kind %s that nothing reads", tensors(n), pattern(name)), "").As(playbook.Warning)
 	})...)
+}
+
+// fateOf is what the server does with a tensor that nothing implies. Biases are the one kind that it passes over without
+// a word, for the sake of GPTQ files (vLLM 017e9f4448, models/utils.py AutoWeightsLoader).
+func (m *Model) fateOf(name string) string {
+	if strings.HasSuffix(name, ".bias") {
+		return m.Config.Architecture + " skips it without a word and computes without it"
+	}
+	return m.Config.Architecture + " refuses to load such a checkpoint"
+}
+
+// judgeBiases: attention_bias is a key of transformers (009e78d6, models/qwen3_5/modeling_qwen3_5.py). vLLM 017e9f4448
+// does not read it: models/qwen3_next.py builds q, k and v with a bias when qkv_bias says so and o without one, and a
+// stored bias without a place is skipped.
+func (m *Model) judgeBiases() []playbook.Finding {
+	if !m.Config.AttentionBias {
+		return nil
+	}
+	first, n := "", 0
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		if t.Suffix != "bias" || !strings.Contains(t.Base, ".self_attn.") || m.Config.QKVBias && t.Fused != "" {
+			continue
+		}
+		if n++; first == "" {
+			first = t.Name
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []playbook.Finding{playbook.New("bias-unread", configFile+": "+m.Config.TextPlace()+"attention_bias",
+		fmt.Sprintf("%s of the kind %s: the server builds these modules without a bias, skips the stored ones without a word, and so serves another model", tensors(n), pattern(first)),
+		"serve the model with transformers, or train it without attention_bias; if every bias is zero, take them out and set the key to false")}
 }
 
 // judgeShapes compares shape and dtype of what is stored unquantized.

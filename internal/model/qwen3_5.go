@@ -57,6 +57,7 @@ func (qwen35) readCommon(c *Config, text *fields) {
 	c.LinearValDim = text.positive("linear_value_head_dim", maxHeadDim)
 	c.ConvKernel = text.optional("linear_conv_kernel_dim", maxSmall, 4)
 	c.AttentionBias = text.boolean("attention_bias", false)
+	c.QKVBias = text.boolean("qkv_bias", false)
 	c.AttnOutputGate = text.boolean("attn_output_gate", true)
 	readLayerTypes(c, text)
 }
@@ -159,7 +160,7 @@ func attention(c *Config) []slot {
 	linear := func(name, fused string, out, in int64) []slot {
 		return []slot{
 			{path: "self_attn." + name + ".weight", role: RoleAttention, linear: true, fused: fused, shape: []int64{out, in}},
-			{path: "self_attn." + name + ".bias", role: RoleAttention, fused: fused, shape: []int64{out}, optional: !c.AttentionBias},
+			{path: "self_attn." + name + ".bias", role: RoleAttention, fused: fused, shape: []int64{out}, optional: !c.AttentionBias && !(c.QKVBias && fused != "")},
 		}
 	}
 	return slices.Concat(
