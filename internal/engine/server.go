@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -108,8 +109,8 @@ const (
 	InLinear               // a parameter of a linear, by its attribute
 	InExperts              // a mixture's tensor with all experts in it
 	InParam                // a tensor that is never quantized
-	CacheScale             // a key/value cache scale
-	Tolerated              // a name that the loader passes over by its ending
+	CacheScale             // a key/value cache scale or zero point; without a quantization config it has no place
+	Tolerated              // a name that the loader passes over by its ending, whether the model needs it or not
 	Skipped                // read by nobody, without a word
 )
 
@@ -119,7 +120,7 @@ type Slot struct {
 	Runtime string // the name it was looked for
 	Linear  int    // InLinear, InExperts: index in Server.Linears
 	Shard   int    // InLinear
-	Attr    string // InLinear: "weight_packed"; InExperts: "gate_up_proj", "down_proj"
+	Attr    string // InLinear: "weight_packed"; InExperts: "gate_up_proj", "down_proj"; CacheScale: "k_scale"
 	Param   int    // InParam: index in Server.Params
 	Never   string // NoPlace: the module exists and is never quantized
 }
@@ -151,8 +152,8 @@ func (s *Server) Place(name string) Slot {
 		return slot
 	}
 	switch {
-	case strings.HasSuffix(runtime, "_scale") && s.cached[module]:
-		slot.Fate = CacheScale
+	case s.cached[module] && slices.Contains(cacheAttrs, attr):
+		slot.Fate, slot.Attr = CacheScale, attr
 	case tolerated(runtime):
 		slot.Fate = Tolerated
 	case s.owners[module]:

@@ -250,7 +250,13 @@ func (j *judge) table(l *engine.Linear, i int, s engine.Scheme, k kind) {
 			j.lacking(sh, need, k)
 		}
 		for _, attr := range sortedKeys(have) {
-			if attr != "bias" && !slices.ContainsFunc(needs, func(n engine.Need) bool { return n.Suffix == attr }) {
+			if attr == "bias" {
+				if t := have[attr]; !sh.Bias && j.expected[t.Base] != nil {
+					j.dropped(t)
+				}
+				continue
+			}
+			if !slices.ContainsFunc(needs, func(n engine.Need) bool { return n.Suffix == attr }) {
 				t := have[attr]
 				j.blame(t)
 				j.notes.join(generic(t.Name), playbook.New("tensor-unexpected", t.Name,

@@ -1,11 +1,18 @@
 package verify_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"seatsmith/internal/model"
+	"seatsmith/internal/safetensors"
+	"seatsmith/internal/verify"
 )
 
 // put sets a path of config.json to raw JSON.
@@ -185,3 +192,89 @@ var fooledPatterns = func() []fooled {
 }()
 
 func TestAPatternThatCannotBeRunHidesNothing(t *testing.T) { expectFooled(t, fooledPatterns) }
+
+const mtpAttn = "mtp.layers.0.self_attn."
+
+// cached stores key/value scales of the one attention layer: each entry is a name below self_attn.
+func cached(scheme bool, list ...fooledScale) func(f *folder) {
+	return func(f *folder) {
+		if scheme {
+			f.cacheScheme()
+		}
+		for _, x := range list {
+			f.add(attn3+"o_proj.weight", attn3+x.name, x.dtype, x.shape, x.data)
+		}
+	}
+}
+
+type fooledScale struct {
+	name  string
+	dtype safetensors.Dtype
+	shape []int64
+	data  []byte
+}
+
+func one(name string, v float32) fooledScale { return fooledScale{name, "F32", []int64{1}, f32(v)} }
+
+// biases turns attention_bias on and stores what it gives the model.
+func biases(f *folder) {
+	f.set("text_config.attention_bias", true)
+	for _, p := range []string{attn3, mtpAttn} {
+		for name, n := range map[string]int{"q_proj": 256, "k_proj": 64, "v_proj": 64, "o_proj": 128} {
+			beside := "mtp.fc.weight"
+			f.add(beside, p+name+".bias", "BF16", []int64{int64(n)}, bytes.Repeat([]byte{0x80, 0x3F}, n))
+		}
+	}
+}
+
+// Tensors that are neither weights nor scales of weights (vLLM 017e9f4448, default_weight_loader,
+// CompressedTensorsKVCacheMethod, AutoWeightsLoader).
+var fooledBesides = []fooled{
+	{name: "cache scale of shape 7", rules: "tensor-shape", text: "[7]", do: cached(false, fooledScale{"k_scale", "F32", []int64{7}, bytes.Repeat(f32(.5), 7)})},
+	{name: "cache scale of shape 7 under a scheme", rules: "tensor-shape", do: cached(true, fooledScale{"k_scale", "F32", []int64{7}, bytes.Repeat(f32(.5), 7)}, one("v_scale", .5))},
+	{name: "cache scale in I64", rules: "tensor-dtype", text: "I64", do: cached(false, fooledScale{"k_scale", "I64", []int64{1}, make([]byte, 8)})},
+	{name: "cache zero point of shape 7", rules: "tensor-shape", do: cached(false, fooledScale{"v_zero_point", "F32", []int64{7}, make([]byte, 28)})},
+	{name: "cache scale of the head of shape 2", rules: "tensor-shape", do: func(f *folder) {
+		f.add("mtp.fc.weight", mtpAttn+"k_scale", "F32", []int64{2}, append(f32(.5), f32(.5)...))
+	}},
+	{name: "cache scale under two spellings", rules: "tensor-unexpected", text: "same place", do: cached(false, one("k_scale", .5), one("k_proj.k_scale", 8))},
+	{name: "cache scale under two more spellings", rules: "tensor-unexpected", text: "same place", do: cached(false, one("attn.v_scale", .5), one("v_cache.scale", 8))},
+	{name: "cache scales as single numbers", rules: "", do: cached(true, fooledScale{"k_scale", "BF16", []int64{1, 1, 1}, []byte{0x00, 0x3D}}, fooledScale{"v_proj.v_scale", "F32", nil, f32(.5)})},
+	{name: "cache scales per head", rules: "", do: func(f *folder) {
+		cached(true, fooledScale{"k_scale", "F32", []int64{2, 1, 1}, append(f32(.5), f32(.25)...)}, fooledScale{"v_scale", "F32", []int64{2}, append(f32(.5), f32(.25)...)})(f)
+		f.set(quant+"kv_cache_scheme.strategy", "attn_head")
+	}},
+	{name: "cache scales per head, of another number of heads", rules: "tensor-shape", do: func(f *folder) {
+		cached(true, fooledScale{"k_scale", "F32", []int64{4, 1, 1}, bytes.Repeat(f32(.5), 4)}, fooledScale{"v_scale", "F32", []int64{2}, append(f32(.5), f32(.25)...)})(f)
+		f.set(quant+"kv_cache_scheme.strategy", "attn_head")
+	}},
+	{name: "scale of the attention that the server does not have", rules: "tensor-unexpected", do: cached(false, one("attn.prob_scale", .5))},
+	{name: "attention_bias", rules: "bias-unread", do: biases},
+	{name: "attention_bias and qkv_bias", rules: "bias-unread", text: "o_proj", do: func(f *folder) {
+		biases(f)
+		f.set("text_config.qkv_bias", true)
+	}},
+}
+
+func TestWhatStandsBesideTheWeightsHasItsTable(t *testing.T) { expectFooled(t, fooledBesides) }
+
+func TestASourceWhoseBiasesTheServerDropsIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		do   func(f *folder)
+		want []string
+	}{{biases, []string{"bias-unread"}}, {cached(false, one("k_scale", .5)), []string{"tensor-unexpected"}}} {
+		dir := filepath.Join(t.TempDir(), "source")
+		if err := os.CopyFS(dir, os.DirFS(donor)); err != nil {
+			t.Fatal(err)
+		}
+		f := load(t, dir)
+		c.do(f)
+		f.save()
+		m, err := model.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		expect(t, verify.Source(m), c.want...)
+	}
+}

@@ -76,7 +76,9 @@ func (j *judge) place() {
 		case engine.InExperts:
 			j.fill(j.fusedExperts[slot.Linear], slot.Attr, t)
 		case engine.CacheScale:
-			j.caches[slot.Runtime] = t
+			j.cache(t, slot)
+		case engine.Tolerated:
+			j.tolerated(t)
 		case engine.NoPlace:
 			if slot.Never != "" && quantizedPart(t.Suffix) {
 				if !never[slot.Never] {
