@@ -73,6 +73,8 @@ func weight(name string, c *Config) playbook.Severity {
 			return playbook.Error
 		}
 		return playbook.Warning
+	case filepath.Ext(lower) == ".jinja" && lower != "chat_template.jinja":
+		return playbook.Warning
 	case filepath.Ext(lower) != ".json", strings.HasPrefix(lower, "tokenizer"), strings.HasPrefix(lower, "vocab"), objects[lower]:
 		return playbook.Error
 	}

@@ -83,9 +83,10 @@ func TestFilesThatNoServerReadsAreWarnings(t *testing.T) {
 	f := like(t, "tiny")
 	f.files["trainer_state.json"] = `{"loss": NaN}`
 	f.files["LICENSE"] = ""
+	f.files["older.jinja"] = "{% if"
 	m := f.open()
-	only(t, m.Findings, "warning companion-broken")
-	says(t, m.Findings, "companion-broken", "trainer_state.json", "not JSON")
+	only(t, m.Findings, "warning companion-broken", "warning companion-broken")
+	says(t, m.Findings[1:], "companion-broken", "trainer_state.json", "not JSON")
 
 	f = like(t, "tiny").dropPrefix("model.visual.").set("architectures.0", "Qwen3_5ForCausalLM").unset("vision_config")
 	f.files["preprocessor_config.json"] = pointer
