@@ -59,7 +59,7 @@ func (a accident) rules() []string {
 }
 
 // allAccidents are the tables of all files.
-func allAccidents() []accident { return slices.Concat(accidents, sourceAccidents) }
+func allAccidents() []accident { return slices.Concat(accidents, sourceAccidents, codeAccidents) }
 
 // verdict is what the gravest of the rules comes to.
 func (a accident) verdict() string {

@@ -45,6 +45,13 @@ type outcome struct {
 	farAt     int64
 	farMSE    float64
 	amax      float32 // largest source value
+
+	exact       bool  // coded again (exact.go); else judged by the wide bounds (wide.go)
+	units       int64 // blocks (NVFP4) or rows (FP8) that were compared so
+	unalike     int64 // of those, the ones that failed
+	unlikeRow   int64 // where the first is
+	unlikeBlock int64
+	dot         float64 // source times decoded
 }
 
 func (o *outcome) merge(p outcome) {
@@ -58,6 +65,13 @@ func (o *outcome) merge(p outcome) {
 		o.farAt, o.farMSE = p.farAt, p.farMSE
 	}
 	o.values.merge(p.values)
+	if o.unalike == 0 {
+		o.unlikeRow, o.unlikeBlock = p.unlikeRow, p.unlikeBlock
+	}
+	o.exact = o.exact || p.exact
+	o.units += p.units
+	o.unalike += p.unalike
+	o.dot += p.dot
 	o.equal += p.equal
 	o.differ += p.differ
 	o.err.Merge(p.err)
@@ -115,11 +129,13 @@ func (j *judge) compare(ctx context.Context) error {
 		sums[tiles[i].of].merge(r)
 	}
 	wrong := map[string]bool{}
+	j.amaxes, j.schemes = map[string]float32{}, map[string]dialect.Scheme{}
 	for i := range items {
 		if err := j.outcome(&items[i], &sums[i], wrong); err != nil {
 			return err
 		}
 	}
+	j.shared()
 	j.suspected(wrong)
 	return nil
 }

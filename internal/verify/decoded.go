@@ -75,18 +75,31 @@ func (j *judge) decoded(it item, at span, b *buffers) (outcome, error) {
 	}
 	dst := b.floats(at.n * it.in)
 	module := moduleName(s.Name)
-	if err := dialect.CompressedTensors().Decode(dst, module, it.scheme, it.in, at.off, at.n, j.read); err != nil {
+	stored := raw{}
+	if err := dialect.CompressedTensors().Decode(dst, module, it.scheme, it.in, at.off, at.n, stored.listen(j.read)); err != nil {
 		return outcome{}, err
 	}
-	o := outcome{rows: at.n}
+	o := outcome{rows: at.n, exact: j.exactly(it)}
+	if o.exact {
+		o.again(j, it, at, src, stored)
+	}
 	for r := range at.n {
-		o.row(j, it, at.off+r, dst[r*it.in:(r+1)*it.in], src[r*it.in*width:(r+1)*it.in*width])
+		row, source := dst[r*it.in:(r+1)*it.in], src[r*it.in*width:(r+1)*it.in*width]
+		amax := o.row(j, it, at.off+r, row, source)
+		if o.exact {
+			continue
+		}
+		var scales []byte
+		if it.kind == nvfp4 {
+			scales = stored[module+".weight_scale"][r*it.in/16 : (r+1)*it.in/16]
+		}
+		o.wide(it, at.off+r, row, source, scales, j.globals[module+".weight_global_scale"], amax)
 	}
 	return o, nil
 }
 
-// row judges one decoded row against its source.
-func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) {
+// row judges one decoded row against its source, of which it returns the largest magnitude.
+func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) float32 {
 	d := it.source.Dtype()
 	e := difference(row, source, d)
 	amax := largest(d, source)
@@ -98,7 +111,7 @@ func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) 
 			o.zeroAt = n
 		}
 		o.zeroRows++
-		return
+		return amax
 	}
 	if mse := e.RelativeMSE(); amax >= j.coarse(it) && !(mse <= bound(it.kind)) {
 		if o.farRows == 0 {
@@ -107,7 +120,7 @@ func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) 
 		o.farRows++
 	}
 	if it.kind != nvfp4 {
-		return
+		return amax
 	}
 	width := int64(len(source)) / max(1, it.in)
 	o.blocks += it.in / 16
@@ -116,6 +129,7 @@ func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) 
 			o.collapsed++
 		}
 	}
+	return amax
 }
 
 // read is the dialect's way to the folder's bytes.
@@ -310,6 +324,13 @@ func (j *judge) codedOutcome(it *item, o *outcome, wrong map[string]bool) {
 		j.notes.join("", playbook.New("scale-clips", s.Name,
 			fmt.Sprintf("its largest value is %.4g, and the stored global scale leaves room up to %.4g: what is above is cut off", o.amax, o.amax/clipped),
 			"quantize the group again with the largest value of all its members"))
+	case o.exact && o.unalike > 0:
+		j.codesDiffer(it, o)
+	case !o.exact:
+		j.tooWide(it, o)
+	}
+	if o.exact && o.unalike == 0 && clipped <= mostClipped {
+		j.amaxes[module], j.schemes[module] = o.amax, it.scheme
 	}
 }
 

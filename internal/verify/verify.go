@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 
+	"seatsmith/internal/dialect"
 	"seatsmith/internal/engine"
 	"seatsmith/internal/model"
 	"seatsmith/internal/numeric"
@@ -125,6 +126,8 @@ type judge struct {
 	roles     map[model.Role]*numeric.Error
 
 	comparable       bool               // there is a source, and it is one
+	amaxes           map[string]float32 // largest source magnitude of the modules that were coded again and are equal
+	schemes          map[string]dialect.Scheme
 	looked           map[string]bool    // kept tensors whose values were looked at while they were compared
 	tensors          int                // of the source that were compared
 	companions       int                // of the source that were compared
