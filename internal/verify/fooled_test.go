@@ -21,7 +21,7 @@ type fooled struct {
 }
 
 // fooledTables are the lists of all files.
-var fooledTables = [][]fooled{fooledBlock, fooledPatterns, fooledBesides}
+var fooledTables = [][]fooled{fooledBlock, fooledPatterns, fooledBesides, fooledValues}
 
 func expectFooled(t *testing.T, list []fooled) {
 	t.Helper()

@@ -278,3 +278,55 @@ func TestASourceWhoseBiasesTheServerDropsIsRefused(t *testing.T) {
 		expect(t, verify.Source(m), c.want...)
 	}
 }
+
+const rope = "text_config.rope_parameters."
+
+func gone(path string) func(f *folder) { return func(f *folder) { f.del(path) } }
+
+// Values that no tensor shows (vLLM 017e9f4448; see package engine, values.go).
+var fooledValues = []fooled{
+	{name: "hidden_act gelu", rules: "config-values", text: "silu only", do: put("text_config.hidden_act", `"gelu"`)},
+	{name: "hidden_act null", rules: "config-values", do: put("text_config.hidden_act", `null`)},
+	{name: "model_type missing", rules: "config-values", text: "model_type", do: gone("model_type")},
+	{name: "model_type qwen2", rules: "config-values", text: "qwen2", do: put("model_type", `"qwen2"`)},
+	{name: "model_type of the mixture", rules: "config-values", text: "qwen3_5_moe", do: put("model_type", `"qwen3_5_moe"`)},
+	{name: "model_type of the text model", rules: "config-values", text: "qwen3_5_text", do: put("model_type", `"qwen3_5_text"`)},
+	{name: "tower's heads 5", rules: "config-values", text: "num_heads", do: put("vision_config.num_heads", `5`)},
+	{name: "tower's heads 0", rules: "config-values", do: put("vision_config.num_heads", `0`)},
+	{name: "tower's heads 8", rules: "", do: put("vision_config.num_heads", `8`)},
+	{name: "tower's activation unknown", rules: "config-values", do: put("vision_config.hidden_act", `"banana"`)},
+	{name: "image token outside the vocabulary", rules: "tokenizer-vocab", text: "image_token_id", do: put("image_token_id", `999999`)},
+	{name: "video token outside the vocabulary", rules: "tokenizer-vocab", text: "video_token_id", do: put("video_token_id", `2048`)},
+	{name: "vision start negative", rules: "config-values", do: put("vision_start_token_id", `-1`)},
+	{name: "vision end missing", rules: "config-values", text: "248054, the default", do: gone("vision_end_token_id")},
+	{name: "rope_parameters missing", rules: "config-values", text: "rope_theta", do: gone("text_config.rope_parameters")},
+	{name: "rope_parameters null", rules: "config-values", do: put("text_config.rope_parameters", `null`)},
+	{name: "rope_parameters in the old keys", rules: "", do: func(f *folder) {
+		f.del("text_config.rope_parameters")
+		f.set("text_config.rope_theta", 10000)
+		f.set("text_config.rope_scaling", json.RawMessage(`{"type":"mrope","mrope_section":[2,1,1]}`))
+	}},
+	{name: "partial_rotary_factor 0", rules: "config-values", text: "partial_rotary_factor", do: put(rope+"partial_rotary_factor", `0`)},
+	{name: "partial_rotary_factor 1.5", rules: "config-values", do: put(rope+"partial_rotary_factor", `1.5`)},
+	{name: "partial_rotary_factor 0.5", rules: "config-values", text: "adds up to 4", do: put(rope+"partial_rotary_factor", `0.5`)},
+	{name: "mrope_section of another sum", rules: "config-values", text: "12", do: put(rope+"mrope_section", `[4,4,4]`)},
+	{name: "mrope_section missing", rules: "config-values?", do: gone(rope + "mrope_section")},
+	{name: "rope_type unknown", rules: "config-values", text: "banana", do: put(rope+"rope_type", `"banana"`)},
+	{name: "rope_type yarn without its factor", rules: "config-values", text: "factor", do: put(rope+"rope_type", `"yarn"`)},
+	{name: "rope_theta missing", rules: "config-values", text: "rope_theta", do: gone(rope + "rope_theta")},
+	{name: "rope_theta 0", rules: "config-values", do: put(rope+"rope_theta", `0`)},
+	{name: "rms_norm_eps 0", rules: "config-values", do: put("text_config.rms_norm_eps", `0`)},
+	{name: "rms_norm_eps negative", rules: "config-values", do: put("text_config.rms_norm_eps", `-1e-6`)},
+	{name: "rms_norm_eps below what a float64 holds", rules: "config-values", do: put("text_config.rms_norm_eps", `1e-400`)},
+	{name: "rms_norm_eps above what a float64 holds", rules: "config-values", do: put("text_config.rms_norm_eps", `1e999`)},
+	{name: "max_position_embeddings 0", rules: "config-values", do: put("text_config.max_position_embeddings", `0`)},
+	{name: "value heads that key heads do not divide", rules: "config-values", text: "no multiple", do: func(f *folder) {
+		f.set("text_config.linear_num_key_heads", 8)
+		f.set("text_config.linear_key_head_dim", 8)
+	}},
+	{name: "attention in both directions", rules: "config-values", do: put("text_config.is_causal", `false`)},
+	{name: "attn_output_gate null", rules: "config-values", do: put("text_config.attn_output_gate", `null`)},
+	{name: "output_gate_type unknown", rules: "config-values", do: put("text_config.output_gate_type", `"tanh"`)},
+}
+
+func TestValuesThatNoTensorShowsAreJudged(t *testing.T) { expectFooled(t, fooledValues) }

@@ -152,7 +152,7 @@ var sourceAccidents = []accident{
 	{name: "number spelled otherwise, with a record", rule: "config-changed", withSource: true, text: "0.000001 (was 1e-06)", do: func(f *folder) { f.set("text_config.rms_norm_eps", json.RawMessage("0.000001")) }},
 	{name: "number spelled otherwise, without a record", rule: "config-changed? provenance-missing (info)", withSource: true, do: func(f *folder) { f.set("text_config.rms_norm_eps", json.RawMessage("0.000001")) }, after: unrecord},
 	{name: "value changed, without a record", rule: "config-changed provenance-missing (info)", withSource: true, text: "rms_norm_eps is 0.1", do: func(f *folder) { f.set("text_config.rms_norm_eps", 0.1) }, after: unrecord},
-	{name: "key removed, without a record", rule: "config-changed provenance-missing (info)", withSource: true, text: "mrope_section is gone", do: func(f *folder) { f.del("text_config.rope_parameters.mrope_section") }, after: unrecord},
+	{name: "key removed, without a record", rule: "config-changed config-values? provenance-missing (info)", withSource: true, text: "mrope_section is gone", do: func(f *folder) { f.del("text_config.rope_parameters.mrope_section") }, after: unrecord},
 	{name: "keys that transformers adds, without a record", rule: "config-changed? provenance-missing (info)", withSource: true, text: "use_cache is added", do: func(f *folder) {
 		f.set("text_config.use_cache", true)
 		f.set("transformers_version", "6.0.0")
@@ -160,7 +160,7 @@ var sourceAccidents = []accident{
 		f.set("torch_dtype", "bfloat16")
 	}, after: unrecord},
 	{name: "key added, with a record", rule: "config-changed", withSource: true, text: "sliding_window is added (8)", do: func(f *folder) { f.set("text_config.sliding_window", 8) }},
-	{name: "rotary settings null", rule: "config-changed", withSource: true, do: func(f *folder) { f.set("text_config.rope_parameters", nil) }},
+	{name: "rotary settings null", rule: "config-changed config-values", withSource: true, do: func(f *folder) { f.set("text_config.rope_parameters", nil) }},
 	{name: "code to be run added", rule: "config-changed", withSource: true, text: "auto_map", do: func(f *folder) { f.set("auto_map.AutoConfig", "evil.Evil") }},
 	{name: "second quantization block", rule: "config-changed", withSource: true, text: "compression_config is added", do: func(f *folder) {
 		f.set("compression_config", json.RawMessage(`{"quant_method":"compressed-tensors","format":"x","config_groups":{}}`))

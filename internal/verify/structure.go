@@ -42,6 +42,7 @@ func (j *judge) structure() {
 	j.params()
 	j.entries()
 	j.cacheScales()
+	j.values()
 }
 
 // bind resolves every linear against the quantization block.
