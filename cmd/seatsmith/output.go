@@ -86,8 +86,14 @@ func quoted(arg string) string {
 }
 
 // decide turns findings into the exit code.
+//
+// A file that could not be read is not an answer: whatever else is wrong, nobody knows what is in it.
 func (a *app) decide(found []playbook.Finding) {
-	if playbook.Worst(found) == playbook.Error {
+	for _, f := range playbook.Errors(found) {
+		if f.Rule == "file-unreadable" {
+			a.answer = exitUnknown
+			return
+		}
 		a.answer = exitNo
 	}
 }

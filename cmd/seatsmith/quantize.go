@@ -60,6 +60,7 @@ func (a *app) forge(ctx context.Context, j line.Job, do func(context.Context, li
 	if out.Verdict == "fail" {
 		a.answer = exitNo
 	}
+	a.decide(out.Findings)
 	return nil
 }
 

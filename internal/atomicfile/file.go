@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 // WriteFile writes data to path whole or not at all: temporary file in the same folder, fsync, rename, fsync of the
-// folder. It replaces an existing regular file; it refuses anything else. The file gets exactly the permissions perm,
-// whatever the umask. After an error the path is as it was before and no temporary file is left, except when only the
+// folder. It replaces an existing regular file; it refuses anything else. The file gets the permissions perm
+// less the umask, as any new file does. After an error the path is as it was before and no temporary file is left, except when only the
 // last step failed: then the new bytes are in place, but a power cut may undo that.
 func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 	info, err := os.Lstat(path)
@@ -21,7 +23,7 @@ func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".seatsmith-*.tmp")
+	tmp, err := createTemp(dir, perm)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
@@ -35,9 +37,6 @@ func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 	if _, err := tmp.Write(data); err != nil {
 		return err
 	}
-	if err := tmp.Chmod(perm); err != nil {
-		return err
-	}
 	if err := tmp.Sync(); err != nil {
 		return err
 	}
@@ -48,6 +47,17 @@ func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 		return err
 	}
 	return SyncDir(dir)
+}
+
+// createTemp makes a new file of a name that nobody uses. Unlike os.CreateTemp it leaves the permissions to the umask.
+func createTemp(dir string, perm os.FileMode) (*os.File, error) {
+	for {
+		name := filepath.Join(dir, ".seatsmith-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
 }
 
 // SyncDir makes the entries of a folder durable. File systems that cannot sync a folder (EINVAL, ENOTSUP: some network

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -17,6 +16,7 @@ import (
 	"seatsmith/internal/model"
 	"seatsmith/internal/numeric"
 	"seatsmith/internal/plan"
+	"seatsmith/internal/safetensors"
 )
 
 // Job is what the user asks of forge. Paths in a job file are relative to the file's folder.
@@ -51,7 +51,7 @@ const maxJobBytes = 1 << 20
 
 // ReadJob reads a job file. Unknown fields are refused by name and line.
 func ReadJob(path string) (Job, error) {
-	data, err := readRegular(path)
+	data, err := safetensors.ReadRegular(path, maxJobBytes)
 	if err != nil {
 		return Job{}, fmt.Errorf("reading the job: %w", err)
 	}
@@ -79,21 +79,6 @@ func ReadJob(path string) (Job, error) {
 		j.Recipe = relativeTo(dir, j.Recipe)
 	}
 	return j, nil
-}
-
-// readRegular reads a small regular file. A pipe or a device is refused before it can block.
-func readRegular(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	if info.Size() > maxJobBytes {
-		return nil, fmt.Errorf("%s has %d bytes; a job has a few kilobytes", path, info.Size())
-	}
-	return os.ReadFile(path)
 }
 
 // isPath tells a recipe file from a built-in name.

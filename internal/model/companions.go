@@ -153,7 +153,7 @@ func (m *Model) judgeCompanions() []playbook.Finding {
 
 // hasKey reports whether a JSON file has a top-level key that is not null. Unreadable counts as no.
 func hasKey(path, key string) bool {
-	data, err := readSmall(path, maxConfigBytes)
+	data, err := safetensors.ReadRegular(path, maxConfigBytes)
 	if err != nil || !gjson.ValidBytes(data) {
 		return false
 	}

@@ -6,13 +6,13 @@ import (
 	"encoding/json/jsontext"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // configFile is the name every message cites.
@@ -200,8 +200,13 @@ func checkJSON(data []byte) error {
 		}
 		return fmt.Errorf("want a JSON object")
 	}
-	if err := dec.SkipValue(); err != nil {
-		return fmt.Errorf("not JSON: %w", err)
+	for first := true; first || dec.StackDepth() > 0; first = false {
+		if _, err := dec.ReadToken(); err != nil {
+			return fmt.Errorf("not JSON: %w", err)
+		}
+		if dec.StackDepth() > maxConfigDepth {
+			return fmt.Errorf("nested deeper than %d levels at byte %d", maxConfigDepth, dec.InputOffset())
+		}
 	}
 	if _, err := dec.ReadToken(); err != io.EOF {
 		return fmt.Errorf("not JSON: something follows the object at byte %d", dec.InputOffset())
@@ -232,28 +237,15 @@ func (c *Config) readUnknown(f *fields) {
 	c.Vocab, _ = quiet.count("vocab_size", maxVocab)
 }
 
+// maxConfigDepth is how deep a config.json may nest; real ones have five levels. Indenting a deeper one would make a small
+// file a huge one.
+const maxConfigDepth = 64
+
 // loadConfig reads dir/config.json.
 func loadConfig(dir string) (*Config, error) {
-	data, err := readSmall(filepath.Join(dir, configFile), maxConfigBytes)
+	data, err := safetensors.ReadRegular(filepath.Join(dir, configFile), maxConfigBytes)
 	if err != nil {
 		return nil, err
 	}
 	return ParseConfig(data)
-}
-
-// readSmall reads a file that has no business being larger than limit bytes.
-func readSmall(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s: larger than %d bytes", filepath.Base(path), limit)
-	}
-	return data, nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json/jsontext"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // maxCompanionBytes bounds a companion that must be read as a whole. The largest known tokenizer.json, of a vocabulary of
@@ -207,21 +207,17 @@ var (
 
 // readHead reads at most limit bytes of a file and tells its size.
 func readHead(path string, limit int64) (data []byte, size int64, err error) {
-	f, err := os.Open(path)
+	f, size, err := safetensors.OpenRegular(path)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
-	data = make([]byte, min(info.Size(), limit))
+	data = make([]byte, min(size, limit))
 	n, err := io.ReadFull(f, data)
 	if err == io.ErrUnexpectedEOF || err == io.EOF {
 		err = nil // it shrank just now; what is left is judged
 	}
-	return data[:n], info.Size(), err
+	return data[:n], size, err
 }
 
 // templateFaults judges a chat_template value: a text, or a list of named ones.

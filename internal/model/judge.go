@@ -17,6 +17,7 @@ type match struct {
 	index      map[string]int // Expected.Name -> index
 	stored     []int          // per expected tensor: index of the tensor that holds it, -1 when none
 	unexpected []int          // stored tensors that nothing implies
+	hidden     []bool         // per expected tensor: it may be in a shard that cannot be read, so nobody knows
 	quantized  bool           // the folder declares or shows quantized weights
 }
 
@@ -24,6 +25,7 @@ func (m *Model) match() *match {
 	x := &match{
 		index:     make(map[string]int, len(m.Expected)),
 		stored:    make([]int, len(m.Expected)),
+		hidden:    make([]bool, len(m.Expected)),
 		quantized: m.Config.Quantization != nil,
 	}
 	for i := range m.Expected {
@@ -43,7 +45,32 @@ func (m *Model) match() *match {
 			x.stored[at] = i
 		}
 	}
+	for i := range m.Expected {
+		x.hidden[i] = x.stored[i] < 0 && m.hides(m.Expected[i].Name)
+	}
 	return x
+}
+
+// blinding are the rules of faults after which a shard's tensors cannot be seen.
+var blinding = []string{"shard-missing", "file-truncated", "file-unreadable", "file-lfs-pointer", "file-not-safetensors", "link-dangling",
+	"path-escape", "header-length", "header-syntax", "tensor-size", "tensor-overlap", "tensor-hole", "index-syntax"}
+
+// hides says whether a tensor that is not stored may stand in a shard that could not be read: then its absence is no news
+// beside the fault of that shard. An index says which names a shard should hold; without one, or without a readable
+// header, any name may be there.
+func (m *Model) hides(name string) bool {
+	if m.Set == nil || !slices.ContainsFunc(m.Set.Problems, func(p safetensors.Problem) bool { return slices.Contains(blinding, p.Rule) }) {
+		return false
+	}
+	if m.Set.Index == nil {
+		return true
+	}
+	for _, spelled := range []string{name, strings.TrimSuffix(name, ".weight") + ".weight_packed"} {
+		if _, claimed := m.Set.Index.WeightMap[spelled]; claimed {
+			return true
+		}
+	}
+	return false
 }
 
 // judge fills in Head and Findings. It looks at structure only: each stored name is taken for the parameter of the

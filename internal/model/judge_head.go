@@ -74,7 +74,7 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 	}
 	var missing []string
 	for i := range m.Expected {
-		if m.Expected[i].Role == RoleHead && x.stored[i] < 0 {
+		if m.Expected[i].Role == RoleHead && x.stored[i] < 0 && !x.hidden[i] {
 			missing = append(missing, m.Expected[i].Name)
 		}
 	}

@@ -26,6 +26,7 @@ func (m *Model) judgeTied() []playbook.Finding {
 		field = configFile + ": text_config." + key
 	}
 	switch {
+	case head == nil && m.hides("lm_head.weight"), embedding == nil && m.hides(m.layout.textPrefix+"embed_tokens.weight"):
 	case !m.Config.TieEmbeddings && head == nil:
 		out = append(out, playbook.New(rule, "lm_head.weight",
 			key+" is false and lm_head.weight is missing: the server's output layer stays uninitialised",

@@ -31,7 +31,7 @@ func (m *Model) judgeMissing(x *match, textOnly bool) []playbook.Finding {
 			}
 		}
 		c.all++
-		if x.stored[i] < 0 {
+		if x.stored[i] < 0 && !x.hidden[i] {
 			c.missing++
 			missing = append(missing, i)
 		}

@@ -22,6 +22,11 @@ func Overlay(body, donor *Model) (*Model, error) {
 	if body.family == nil {
 		return body.withDonor(donor), nil
 	}
+	if playbook.Worst(donor.problems) == playbook.Error {
+		view := body.withDonor(donor) // a shard that cannot be read says nothing about the head in it
+		view.Findings = slices.DeleteFunc(view.Findings, func(f playbook.Finding) bool { return f.Rule == "head-missing" })
+		return view, nil
+	}
 	prefix := body.family.headPrefix()
 	head := donor.headTensors(prefix)
 	if refusal, ok := compareModels(body, donor, head); ok {

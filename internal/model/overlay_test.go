@@ -135,7 +135,7 @@ func TestAMissingShardThatHoldsTheHeadIsAFinding(t *testing.T) {
 	donor := openDonor(t, dir)
 	only(t, donor.Findings, "error shard-missing")
 	v := overlay(t, like(t, "tiny").dropPrefix("mtp.").open(), donor)
-	only(t, v.Findings, "error shard-missing", "error donor-headless")
+	only(t, v.Findings, "error shard-missing") // what a shard holds that is not there, nobody knows
 	says(t, v.Findings, "shard-missing", "donor model-00002-of-00002.safetensors")
 }
 

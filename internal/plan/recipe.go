@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"seatsmith/internal/dialect"
 	"seatsmith/internal/model"
+	"seatsmith/internal/safetensors"
 )
 
 //go:embed recipes/*.yaml
@@ -103,17 +103,9 @@ func LoadRecipe(name string) (Recipe, error) {
 		name = "default"
 	}
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" || filepath.Base(name) != name {
-		f, err := os.Open(name)
+		data, err := safetensors.ReadRegular(name, maxRecipeBytes)
 		if err != nil {
 			return Recipe{}, fmt.Errorf("reading the recipe: %w", err)
-		}
-		defer f.Close()
-		data, err := io.ReadAll(io.LimitReader(f, maxRecipeBytes+1))
-		if err != nil {
-			return Recipe{}, fmt.Errorf("reading the recipe: %w", err)
-		}
-		if len(data) > maxRecipeBytes {
-			return Recipe{}, fmt.Errorf("recipe %s is longer than %d bytes; it is not a recipe", name, maxRecipeBytes)
 		}
 		return ParseRecipe(name, data)
 	}
