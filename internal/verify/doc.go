@@ -16,6 +16,12 @@
 //   - resolution: what config.json says about the module, as the engine resolves it. Kind and resolution must agree.
 //   - cause: an accident that explains others (a head that is not ignored explains its "missing" packed tensors). One
 //     accident gives one finding: consequences are left out, repeats are joined with their number and the first names.
+//     Only an error takes the place of another finding, and only of one about the same tensor, module or file (told.go).
+//   - told: said by an error already.
+//   - exact, wide: how quantized numbers are held against the source. A folder with our own record and no search is coded
+//     again and compared byte for byte (exact.go); what other tools made is held to bounds that searches and error
+//     compensation keep (wide.go).
+//   - unjudged: nothing is known to be wrong, and something that matters could not be looked at; that is not good.
 //   - tile: some rows of a tensor; data is compared tile by tile, so memory stays bounded whatever the tensor.
 //
 // # Order of calls
@@ -25,8 +31,9 @@
 //	after, err := verify.Checkpoint(ctx, dir, verify.Options{Source: view})
 //
 // Checkpoint goes through files and structure (package model's findings), the quantization block, the server's modules,
-// the values of every scale, then the source or the recorded hashes. An error is for what could not be read (exit code
-// 3); whatever can be named is a finding.
+// the source itself (is it one, and whole?), the record and what it claims, the values of every scale, the tensors against
+// the source in both directions, the values of kept tensors, config.json and companions against the source's, and last the
+// recorded hashes. An error is for what could not be read (exit code 3); whatever can be named is a finding.
 //
 // # What it refuses to know
 //

@@ -49,19 +49,42 @@ func (j *judge) files(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, f := range j.m.Files {
-		if generated(f.Name) || slices.ContainsFunc(j.o.Source.Files, func(s model.CompanionFile) bool { return s.Name == f.Name }) {
-			continue
-		}
-		if j.record != nil {
-			if _, ok := j.record.Files[f.Name]; !ok {
-				continue // file-unrecorded tells of it
-			}
-		}
-		j.notes.join("added", playbook.New("companion-changed", f.Name, "the folder has the file and the source does not", "move it out of the folder, if it does not belong there").As(playbook.Warning))
+	if err := j.added(); err != nil {
+		return err
 	}
 	if j.record != nil {
 		j.recordedSource()
+	}
+	return nil
+}
+
+// added tells of files that a server or a tool might read and the source does not have.
+func (j *judge) added() error {
+	known := map[string]bool{}
+	for _, f := range j.o.Source.Files {
+		known[f.Name] = true
+	}
+	for _, f := range j.m.Set.Files {
+		known[f.Name] = true
+	}
+	entries, err := os.ReadDir(j.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if e.IsDir() || known[name] || generated(name) || strings.HasPrefix(name, ".") || !read(name) {
+			continue
+		}
+		if j.record != nil {
+			if _, ok := j.record.Files[name]; !ok {
+				continue // file-unrecorded tells of it
+			}
+		}
+		if j.notes.names(name, "shard-leftover", "index-unlisted") || j.blamed[name] {
+			continue
+		}
+		j.notes.join("added", playbook.New("companion-changed", name, "the folder has the file and the source does not", "move it out of the folder, if it does not belong there").As(playbook.Warning))
 	}
 	return nil
 }

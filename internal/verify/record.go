@@ -173,7 +173,7 @@ func (j *judge) withoutRecord() {
 		j.add(missing)
 		return
 	}
-	j.skip(fmt.Sprintf("recorded hashes (no %s): %d of %d tensors of the source were compared instead, and config.json and %d of its %d other files",
-		model.ProvenanceFile, j.tensors, len(j.o.Source.Tensors), j.companions, len(j.o.Source.Files)), false)
+	j.skip(fmt.Sprintf("recorded hashes (no %s): %d of the %d tensors that a whole source has were compared instead, and config.json and %d of its %d other files",
+		model.ProvenanceFile, j.tensors, max(len(j.o.Source.Tensors), len(j.o.Source.Expected)), j.companions, len(j.o.Source.Files)), false)
 	j.add(missing.As(playbook.Info))
 }

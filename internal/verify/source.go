@@ -119,7 +119,7 @@ func (j *judge) unfitTold(t *model.Tensor) bool {
 }
 
 // derived says whether a tensor stands for one of the source: it has the name, or it is a part of what a weight becomes
-// under the scheme that the module is stored in, or a calibrated scale of the key/value cache.
+// under the scheme that the module is stored in, or a calibrated scale of a key/value cache that config.json declares.
 func (j *judge) derived(t *model.Tensor) bool {
 	s := j.o.Source
 	if _, ok := s.Lookup(t.Name); ok {
@@ -135,7 +135,8 @@ func (j *judge) derived(t *model.Tensor) bool {
 		_, down := s.Lookup(prefix + "down_proj")
 		return up && down
 	}
-	return j.srv != nil && j.srv.Place(t.Name).Fate == engine.CacheScale
+	cache := t.Suffix == "k_scale" || t.Suffix == "v_scale" || t.Suffix == "q_scale"
+	return cache && j.quant != nil && j.quant.KV != nil && j.srv != nil && j.srv.Place(t.Name).Fate == engine.CacheScale
 }
 
 // partsOf are the tensors that a weight becomes.

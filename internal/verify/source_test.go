@@ -118,6 +118,13 @@ func withCompanion(t *testing.T) *model.Model {
 	return overlay(t, dir, donor)
 }
 
+// stray stores a tensor that nothing implies in layer 3.
+func stray(name string) func(*folder) {
+	return func(f *folder) {
+		f.add(attn3+"o_proj.weight", "model.language_model.layers.3."+name, safetensors.BF16, []int64{128}, make([]byte, 256))
+	}
+}
+
 // edit sets one key of a companion; nil writes the file anew with nothing changed.
 func (f *folder) edit(name, key string, value any) {
 	f.t.Helper()
@@ -140,7 +147,7 @@ var sourceAccidents = []accident{
 	{name: "random head, and no donor named", rule: "source-unfit source-extra provenance-missing (info)", text: "--donor", source: headless, after: unrecord, do: func(f *folder) { noise(f, inHead) }},
 	{name: "donor of another model named", rule: "source-unfit provenance-missing (info)", text: "donor-stranger", after: unrecord,
 		source: func(t *testing.T) *model.Model { return overlay(t, body, "../../testdata/moe") }, do: func(f *folder) { noise(f, inHead) }},
-	{name: "shard of the source lost", rule: "source-unfit provenance-missing (info)", text: "model-00002-of-00002", source: bodyWithoutShard, after: unrecord},
+	{name: "shard of the source lost", rule: "source-unfit provenance-missing (info)", text: "model-00002-of-00002", notChecked: "39 of the 104 tensors", source: bodyWithoutShard, after: unrecord},
 	{name: "second vision tower of nowhere", rule: "tensor-unexpected", withSource: true, do: func(f *folder) {
 		x := f.get("model.visual.merger.norm.weight").clone()
 		f.tensors["model.visual.merger.twin.weight"] = x
@@ -171,6 +178,14 @@ var sourceAccidents = []accident{
 	{name: "processor changed, without a record", rule: "companion-changed provenance-missing (info)", withSource: true, do: func(f *folder) { f.edit("preprocessor_config.json", "patch_size", 99) }, after: unrecord},
 	{name: "companion in another layout, without a record", rule: "companion-changed (info) provenance-missing (info)", withSource: true, do: func(f *folder) { f.edit("generation_config.json", "temperature", nil) }, after: unrecord},
 	{name: "file that the source does not have", rule: "companion-changed?", withSource: true, text: "params.json", do: replace("params.json", "{}")},
+	{name: "another tool's configuration, record brought up to date", rule: "companion-changed?", withSource: true, text: "hf_quant_config.json", do: replace("hf_quant_config.json", "{}")},
+	{name: "weights of another format, record brought up to date", rule: "companion-changed?", withSource: true, text: "pytorch_model.bin", do: replace("pytorch_model.bin", "x")},
+	{name: "scale of a cache that nothing declares", rule: "source-extra", withSource: true, text: "k_scale", do: func(f *folder) {
+		f.add(attn3+"o_proj.weight", attn3+"k_scale", safetensors.F32, []int64{1}, f32(0.5))
+	}},
+	{name: "stray bias", rule: "tensor-unexpected?", do: stray("self_attn.q_proj.bias")},
+	{name: "stray bias that the source does not have", rule: "tensor-unexpected? source-extra?", withSource: true, do: stray("mlp.down_proj.bias")},
+	{name: "stray weight beside a stray bias", rule: "tensor-unexpected? tensor-unexpected", do: func(f *folder) { stray("mlp.down_proj.bias")(f); stray("mlp.extra.weight")(f) }},
 	{name: "companion lost and taken out of the record", rule: "companion-missing?", withSource: true, do: dropFile("generation_config.json")},
 	{name: "companion of the source lost", rule: "companion-missing", source: withCompanion, text: "added_tokens.json"},
 	{name: "companion of the source lost, without a record", rule: "companion-missing? provenance-missing (info)", source: withCompanion, text: "added_tokens.json", after: unrecord},
@@ -353,4 +368,11 @@ func TestWhatCouldNotBeJudgedIsSaid(t *testing.T) {
 	if r := judge(t, donor, verify.Options{}); !r.Unjudged {
 		t.Error("neither source nor record, and the report does not say that it knows nothing of the bytes")
 	}
+}
+
+func TestATensorThatNoServerReadsIsAWarning(t *testing.T) {
+	f := copyOf(t, "default")
+	f.add(attn3+"o_proj.weight", attn3+"rotary_emb.inv_freq", safetensors.F32, []int64{4}, make([]byte, 16))
+	f.save()
+	expect(t, judge(t, f.dir, verify.Options{Source: open(t)}), "tensor-unexpected?", "source-extra?")
 }

@@ -33,6 +33,7 @@ func (j *judge) structure() {
 			"serve with vllm "+since+" or later, or keep the wrapper class"))
 	}
 	j.srv = srv
+	j.spare()
 	j.bind()
 	j.place()
 	for i := range srv.Linears {
