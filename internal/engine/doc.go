@@ -37,7 +37,9 @@
 //
 // It opens no file and reads no tensor. It knows the Qwen3.5 family (dense and mixture of experts, wrapped and text-only)
 // and the compressed-tensors dialect; ReadQuantization names other dialects and leaves them unjudged. A Python pattern
-// that Go's regexp cannot run with the same meaning is answered with Unknown, never with yes or no.
+// that Go's regexp cannot run with the same meaning is answered with No where even a wider pattern matches nothing, and
+// with Unknown elsewhere, never with yes; Bound.Possible then lists what the block may say about a module. Of config.json's
+// other values, Server.Values judges those that the server stops at or computes otherwise with.
 //
 // # Concurrency
 //
