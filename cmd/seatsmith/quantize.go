@@ -61,6 +61,9 @@ func (a *app) forge(ctx context.Context, j line.Job, do func(context.Context, li
 		a.answer = exitNo
 	}
 	a.decide(out.Findings)
+	if out.Verify != nil && out.Verify.Unjudged && a.answer == exitGood {
+		a.answer = exitUnknown
+	}
 	return nil
 }
 

@@ -59,6 +59,9 @@ It exits 0 when nothing is wrong, 1 when something is, 3 when it could not find 
 				a.document(r)
 			}
 			a.decide(r.Findings)
+			if r.Unjudged && a.answer == exitGood {
+				a.answer = exitUnknown
+			}
 			return nil
 		},
 	}
@@ -80,6 +83,9 @@ func (a *app) verified(r *verify.Report) {
 		rows = append(rows, []string{role, fmt.Sprintf("relative MSE %.6f", e.RelativeMSE), fmt.Sprintf("largest difference %.4g", e.Max)})
 	}
 	table(w, rows)
+	if r.Unjudged {
+		fmt.Fprintln(w, "  something that matters could not be judged, so this is not good (exit code 3)")
+	}
 	for _, n := range r.NotChecked {
 		fmt.Fprintf(w, "  not checked: %s\n", n)
 	}

@@ -225,7 +225,7 @@ func accept(ctx context.Context, j Job, view *model.Model, done *write.Result, o
 	if err := log.run.SaveJSON("verify.json", report); err != nil {
 		return err
 	}
-	if out.Verdict == "fail" {
+	if out.Verdict == "fail" || report.Unjudged {
 		return errNotGood
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	keptTile   = 4 << 20 // bytes of a kept tensor that are compared at once
-	decodeTile = 1 << 20 // values of a quantized weight that are decoded at once (at least one row)
+	keptTile   = 1 << 20   // bytes of a kept tensor that are compared at once
+	decodeTile = 256 << 10 // values of a quantized weight that are decoded at once (at least one row)
 )
 
 // item is a source tensor and how the folder holds it.

@@ -13,6 +13,7 @@ import (
 
 	"seatsmith/internal/model"
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // mostCompanion is how large a companion may be; the largest known tokenizer has some 35 MB.
@@ -20,14 +21,11 @@ const mostCompanion = 256 << 20
 
 // readCompanion reads a small file.
 func readCompanion(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	data, err := safetensors.ReadRegular(path, mostCompanion)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("comparing companions: %w", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > mostCompanion {
-		return nil, fmt.Errorf("%s is no regular file of at most %d bytes: move it out of the folder", path, mostCompanion)
-	}
-	return os.ReadFile(path)
+	return data, nil
 }
 
 // files holds everything beside the tensors against the source: config.json, tokenizer, template and the rest.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,7 @@ import (
 
 	"seatsmith/internal/model"
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // hashes checks the folder's files against the record that the writer left, and the record against the tensors.
@@ -75,7 +75,7 @@ func (j *judge) changed(name, what string) {
 
 // hashFile reads a file once.
 func hashFile(ctx context.Context, name string, sha bool, b *buffers) (model.FileHash, error) {
-	f, err := os.Open(name)
+	f, _, err := safetensors.OpenRegular(name)
 	if err != nil {
 		return model.FileHash{}, err
 	}

@@ -4,17 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"seatsmith/internal/model"
 	"seatsmith/internal/numeric"
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // mostRecord is how large a record may be that is believed.
@@ -22,7 +21,7 @@ const mostRecord = 64 << 20
 
 // readRecord reads the record; none is kept when it cannot be believed, which is then a finding.
 func (j *judge) readRecord() error {
-	f, err := os.Open(filepath.Join(j.dir, model.ProvenanceFile))
+	data, err := safetensors.ReadRegular(filepath.Join(j.dir, model.ProvenanceFile), mostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		j.unrecordedFolder = true
 		return nil
@@ -30,16 +29,9 @@ func (j *judge) readRecord() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, mostRecord+1))
-	if err != nil {
-		return err
-	}
 	var p model.Provenance
 	bad := ""
 	switch err := json.Unmarshal(data, &p); {
-	case len(data) > mostRecord:
-		bad = fmt.Sprintf("it is larger than %d bytes", mostRecord)
 	case err != nil:
 		bad = err.Error()
 	case p.Schema != 1:

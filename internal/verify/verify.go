@@ -119,6 +119,7 @@ type judge struct {
 	condemned map[string]bool            // modules whose data is explained by a finding already
 	refusals  map[string]bool            // groups of which it was told that the server refuses them
 	faulty    map[string]bool            // modules whose values are known to be wrong
+	byModule  map[string][]*model.Tensor // the tensors of each module, made when first asked for
 	blamed    map[string]bool            // files in whose content an error was found already: that their hash changed is no news
 	globals   map[string]float32
 	subnormal map[string]blocks
@@ -180,11 +181,17 @@ func (j *judge) blame(tensors ...*model.Tensor) {
 
 // blameModule blames the files of every part of a checkpoint module.
 func (j *judge) blameModule(module string) {
-	for i := range j.m.Tensors {
-		if t := &j.m.Tensors[i]; t.Module == module || moduleName(t.Name) == module {
-			j.blame(t)
+	if j.byModule == nil {
+		j.byModule = map[string][]*model.Tensor{}
+		for i := range j.m.Tensors {
+			t := &j.m.Tensors[i]
+			j.byModule[t.Module] = append(j.byModule[t.Module], t)
+			if name := moduleName(t.Name); name != t.Module {
+				j.byModule[name] = append(j.byModule[name], t)
+			}
 		}
 	}
+	j.blame(j.byModule[module]...)
 }
 
 // blameConfig notes that a finding is about what config.json says.
