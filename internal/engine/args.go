@@ -213,14 +213,17 @@ func (a *Args) block(v gjson.Result) error {
 	return nil
 }
 
-// orNull prints a JSON value for a message, shortened.
+// orNull prints a JSON value for a message: on one line, shortened.
 func orNull(v gjson.Result) string {
-	s := v.Raw
-	if s == "" {
+	if v.Raw == "" {
 		return "nothing"
 	}
+	s := v.Raw
+	if one := v.Get("@ugly").Raw; one != "" {
+		s = one
+	}
 	if len(s) > 60 {
-		s = s[:60] + "…"
+		s = strings.ToValidUTF8(s[:60], "") + "…"
 	}
 	return s
 }
