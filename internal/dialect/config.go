@@ -77,7 +77,7 @@ func newGroup(s Scheme) configGroup {
 // fused spelling of every kept fused group, and the forms that other runtimes understand.
 func (c compressedTensors) Config(modules []Module) (json.RawMessage, error) {
 	modules = slices.Clone(modules)
-	slices.SortFunc(modules, func(a, b Module) int { return naturalCompare(a.Name, b.Name) })
+	slices.SortFunc(modules, func(a, b Module) int { return safetensors.NaturalCompare(a.Name, b.Name) })
 	if err := c.checkModules(modules); err != nil {
 		return nil, fmt.Errorf("quantization_config: %w", err)
 	}
@@ -148,14 +148,4 @@ func (c compressedTensors) checkModules(modules []Module) error {
 		}
 	}
 	return nil
-}
-
-func naturalCompare(a, b string) int {
-	switch {
-	case a == b:
-		return 0
-	case safetensors.NaturalLess(a, b):
-		return -1
-	}
-	return 1
 }

@@ -182,15 +182,5 @@ func sortFiles(list []CompanionFile) {
 }
 
 func sortExpected(list []Expected) {
-	slices.SortFunc(list, func(a, b Expected) int { return naturally(a.Name, b.Name) })
-}
-
-func naturally(a, b string) int {
-	switch {
-	case a == b:
-		return 0
-	case safetensors.NaturalLess(a, b):
-		return -1
-	}
-	return 1
+	slices.SortFunc(list, func(a, b Expected) int { return safetensors.NaturalCompare(a.Name, b.Name) })
 }

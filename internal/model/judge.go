@@ -51,15 +51,11 @@ func (m *Model) match() *match {
 	return x
 }
 
-// blinding are the rules of faults after which a shard's tensors cannot be seen.
-var blinding = []string{"shard-missing", "file-truncated", "file-unreadable", "file-lfs-pointer", "file-not-safetensors", "link-dangling",
-	"path-escape", "header-length", "header-syntax", "tensor-size", "tensor-overlap", "tensor-hole", "index-syntax"}
-
 // hides says whether a tensor that is not stored may stand in a shard that could not be read: then its absence is no news
 // beside the fault of that shard. An index says which names a shard should hold; without one, or without a readable
 // header, any name may be there.
 func (m *Model) hides(name string) bool {
-	if m.Set == nil || !slices.ContainsFunc(m.Set.Problems, func(p safetensors.Problem) bool { return slices.Contains(blinding, p.Rule) }) {
+	if m.Set == nil || !slices.ContainsFunc(m.Set.Problems, func(p safetensors.Problem) bool { return p.Blinds() }) {
 		return false
 	}
 	if m.Set.Index == nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // Overlay lays the donor's whole head over the body; nothing is copied. A head that the body had, complete or not and
@@ -48,7 +49,7 @@ func Overlay(body, donor *Model) (*Model, error) {
 	for _, t := range head {
 		sources = append(sources, source{t.Ref, Donor})
 	}
-	slices.SortFunc(sources, func(a, b source) int { return naturally(a.Ref.Tensor.Name, b.Ref.Tensor.Name) })
+	slices.SortFunc(sources, func(a, b source) int { return safetensors.NaturalCompare(a.Ref.Tensor.Name, b.Ref.Tensor.Name) })
 	if err := view.understand(sources, cfg.HeadLayers); err != nil {
 		return nil, fmt.Errorf("laying the head of %s over %s: %w", donor.Dir, body.Dir, err)
 	}

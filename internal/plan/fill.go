@@ -13,6 +13,7 @@ import (
 	"seatsmith/internal/dialect"
 	"seatsmith/internal/model"
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // refuseSource finds what makes the whole source unfit.
@@ -40,7 +41,7 @@ func refuseSource(src source) []playbook.Finding {
 		}
 	}
 	if len(spelled) > 0 {
-		slices.SortFunc(spelled, naturalCompare)
+		slices.SortFunc(spelled, safetensors.NaturalCompare)
 		out = append(out, playbook.New("already-quantized", spelled[0], fmt.Sprintf("%d tensors are spelled as parts of quantized weights: %s", len(spelled), listed(spelled, 3)), fix))
 	}
 	return out

@@ -134,7 +134,7 @@ func (src source) plan(o Options, recipe Recipe, d dialect.Dialect) (*Plan, erro
 	}
 
 	tensors := slices.Clone(src.tensors)
-	slices.SortFunc(tensors, func(a, b model.Tensor) int { return naturalCompare(a.Name, b.Name) })
+	slices.SortFunc(tensors, func(a, b model.Tensor) int { return safetensors.NaturalCompare(a.Name, b.Name) })
 	for i := 1; i < len(tensors); i++ {
 		if tensors[i].Name == tensors[i-1].Name {
 			return nil, fmt.Errorf("planning: tensor %s is in the view twice", tensors[i].Name)
@@ -204,14 +204,4 @@ func (o Options) resolve() (Options, Recipe, dialect.Dialect, error) {
 		return fail(err)
 	}
 	return o, recipe, d, nil
-}
-
-func naturalCompare(a, b string) int {
-	switch {
-	case a == b:
-		return 0
-	case safetensors.NaturalLess(a, b):
-		return -1
-	}
-	return 1
 }

@@ -46,7 +46,7 @@ func gather(tensors []model.Tensor, expected []model.Expected) []*unit {
 		}
 	}
 	for _, u := range out {
-		slices.SortFunc(u.absent, naturalCompare)
+		slices.SortFunc(u.absent, safetensors.NaturalCompare)
 	}
 	return out
 }

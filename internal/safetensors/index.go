@@ -25,7 +25,7 @@ type Index struct {
 
 // Files lists the file names that the index gives, each once, in natural order.
 func (x *Index) Files() []string {
-	return slices.SortedFunc(maps.Keys(x.byFile()), naturally)
+	return slices.SortedFunc(maps.Keys(x.byFile()), NaturalCompare)
 }
 
 // byFile turns the weight map around: the tensors of each file, in no order.

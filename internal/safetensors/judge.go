@@ -44,7 +44,7 @@ func (s *Set) named() []string {
 
 // promised spells how many tensors the index puts into a file, and the first of them.
 func (s *Set) promised(file string) (n, list string) {
-	names := slices.SortedFunc(slices.Values(s.promise[file]), naturally)
+	names := slices.SortedFunc(slices.Values(s.promise[file]), NaturalCompare)
 	return count(len(names), "tensor"), namelist(names, len(names))
 }
 
@@ -129,7 +129,7 @@ func (s *Set) lacking(f *File) int {
 	if len(names) == 0 {
 		return 0
 	}
-	slices.SortFunc(names, naturally)
+	slices.SortFunc(names, NaturalCompare)
 	message := fmt.Sprintf("the index maps %s to %s, which does not hold %s: %s", count(len(names), "tensor"), f.Name, pronoun(names), namelist(names, len(names)))
 	if other := s.holder(names[0]); other != "" {
 		message += fmt.Sprintf("; %s holds %s", other, quote(names[0]))
@@ -161,7 +161,7 @@ func (s *Set) surplus(f *File, open map[string]*File) {
 		}
 	}
 	if len(unlisted) > 0 {
-		slices.SortFunc(unlisted, naturally)
+		slices.SortFunc(unlisted, NaturalCompare)
 		s.Problems = append(s.Problems, Problem{
 			Rule: "index-unlisted", Severity: SeverityWarning, File: f.Path, Tensor: unlisted[0],
 			Message: fmt.Sprintf("the shard holds %s that the index does not list, which loaders read all the same: %s", count(len(unlisted), "tensor"), namelist(unlisted, len(unlisted))),
@@ -169,7 +169,7 @@ func (s *Set) surplus(f *File, open map[string]*File) {
 		})
 	}
 	if len(stale) > 0 {
-		slices.SortFunc(stale, naturally)
+		slices.SortFunc(stale, NaturalCompare)
 		s.stale(f, stale, fmt.Sprintf("%s in %s, but the index gives %s to another shard (%s to %s)",
 			plural(len(stale), "stale copy", "stale copies"), f.Name, pronoun(stale), quote(stale[0]), s.Index.WeightMap[stale[0]]))
 	}

@@ -7,10 +7,10 @@ import (
 
 // NaturalLess orders names with numbers compared as numbers, of any length: "layers.2" before "layers.10". It is a total
 // order: names that differ only in leading zeros ("a1", "a01") fall back to byte order.
-func NaturalLess(a, b string) bool { return naturally(a, b) < 0 }
+func NaturalLess(a, b string) bool { return NaturalCompare(a, b) < 0 }
 
-// naturally is NaturalLess as a comparison, for sorting.
-func naturally(a, b string) int {
+// NaturalCompare is NaturalLess as a comparison, for sorting: negative, zero or positive.
+func NaturalCompare(a, b string) int {
 	return cmp.Or(compareNatural(a, b), strings.Compare(a, b))
 }
 

@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -85,3 +86,15 @@ func count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// blinding are the faults after which tensors of a shard cannot be seen.
+var blinding = []string{"shard-missing", "file-truncated", "file-unreadable", "file-lfs-pointer", "file-not-safetensors", "link-dangling",
+	"path-escape", "header-length", "header-syntax", "tensor-size", "tensor-overlap", "tensor-hole", "index-wrong", "index-syntax"}
+
+// Blinds says whether tensors are missing after this problem for no other reason than it.
+func (p Problem) Blinds() bool {
+	return p.Severity == SeverityError && slices.Contains(blinding, p.Rule)
+}
+
+// Blinds is Problem.Blinds for whoever knows only the rule that an error cites.
+func Blinds(rule string) bool { return slices.Contains(blinding, rule) }

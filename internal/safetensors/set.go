@@ -66,7 +66,7 @@ func OpenSet(dir string) (*Set, error) {
 			present = append(present, name)
 		}
 	}
-	slices.SortFunc(present, naturally)
+	slices.SortFunc(present, NaturalCompare)
 	s := &Set{Dir: dir}
 	index, p := readIndex(dir)
 	if p != nil {
@@ -193,6 +193,6 @@ func (s *Set) bind() {
 		for _, r := range s.place {
 			s.refs = append(s.refs, r)
 		}
-		slices.SortFunc(s.refs, func(a, b Ref) int { return naturally(a.Tensor.Name, b.Tensor.Name) })
+		slices.SortFunc(s.refs, func(a, b Ref) int { return NaturalCompare(a.Tensor.Name, b.Tensor.Name) })
 	})
 }

@@ -1,20 +1,16 @@
 package verify
 
 import (
-	"slices"
 	"strings"
 
 	"seatsmith/internal/model"
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // One accident gives one finding, but only an error may take the place of another finding, and only of one about the
 // same tensor. A warning or a piece of information never does: what is left out because of it would be good in the end.
 // In doubt both are told.
-
-// unreadable are the errors about files after which tensors are missing for no other reason.
-var unreadable = []string{"shard-missing", "file-truncated", "file-unreadable", "file-lfs-pointer", "file-not-safetensors", "link-dangling",
-	"path-escape", "header-length", "header-syntax", "tensor-size", "tensor-overlap", "tensor-hole", "index-wrong", "index-syntax"}
 
 // refusedDonors leave a view without a head.
 var refusedDonors = []string{"donor-headless", "donor-stranger", "donor-norms-shifted", "donor-quantized"}
@@ -26,7 +22,7 @@ func (j *judge) carry(findings []playbook.Finding) {
 			continue
 		}
 		j.add(f)
-		if f.Severity == playbook.Error && slices.Contains(unreadable, f.Rule) {
+		if f.Severity == playbook.Error && safetensors.Blinds(f.Rule) {
 			j.unread = true
 			file, _, _ := strings.Cut(f.Subject, ": ")
 			j.blamed[file] = true
