@@ -30,6 +30,10 @@ second. It exits 1 when something is wrong that has a name, 3 when the folder ca
 			defer m.Close()
 			r := m.Report()
 			a.inspected(args[0], r)
+			if a.verbose {
+				a.tensors(m)
+			}
+			a.findings(r.Findings)
 			if a.json {
 				a.document(r)
 			}
@@ -66,5 +70,14 @@ func (a *app) inspected(path string, r model.Report) {
 	} else {
 		fmt.Fprintf(w, "  quantization: %s\n", gjson.GetBytes(r.Quantization, "quant_method").String())
 	}
-	a.findings(r.Findings)
+}
+
+// tensors lists every tensor: name, role, dtype, shape and the file that holds it.
+func (a *app) tensors(m *model.Model) {
+	var rows [][]string
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		rows = append(rows, []string{printable(t.Name), string(t.Role), string(t.Dtype()), fmt.Sprint(t.Shape()), t.File.Name})
+	}
+	table(a.report(), rows)
 }

@@ -1,16 +1,23 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"seatsmith/internal/line"
+	"seatsmith/internal/plan"
 )
 
 // jobFlags adds the flags that plan, quantize and forge share; they fill a job.
 func jobFlags(cmd *cobra.Command, j *line.Job) {
 	f := cmd.Flags()
 	f.StringVar(&j.Donor, "donor", "", "base `CKPT` whose MTP head is laid over the source (folder, partial folder or one file)")
-	f.StringVar(&j.Recipe, "recipe", "", "recipe: default, nvfp4-all-linear, fp8-dynamic, or a YAML file (default \"default\")")
+	var names []string
+	for _, r := range plan.Recipes() {
+		names = append(names, r.Name)
+	}
+	f.StringVar(&j.Recipe, "recipe", "", "recipe: "+strings.Join(names, ", ")+", or a YAML file (default \"default\")")
 	f.StringVar(&j.Dialect, "dialect", "", "spelling on disk: compressed-tensors (default \"compressed-tensors\")")
 	f.StringVar(&j.Math, "math", "", "peer whose arithmetic is reproduced bit for bit: modelopt, modelopt-cpu or ct (default \"modelopt\")")
 	f.StringVar(&j.Groups, "groups", "", "which tensors share a global scale: server, or llm-compressor for comparisons (default \"server\")")

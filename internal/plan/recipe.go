@@ -172,6 +172,9 @@ func (r Recipe) check(root *yaml.Node) error {
 				return fmt.Errorf("%s: role %q is not known; use some of %s", at("roles"), role, joinRoles(roles))
 			}
 		}
+		if strings.HasPrefix(rule.Name, "re:") {
+			return fmt.Errorf("%s: %q: regular expressions are not read here; write a glob over module names, such as model.language_model.layers.3.mlp.*", at("name"), rule.Name)
+		}
 		if _, err := path.Match(rule.Name, ""); err != nil {
 			return fmt.Errorf("%s: %q is not a pattern: a [ has no end, or a range is empty", at("name"), rule.Name)
 		}

@@ -65,6 +65,7 @@ func TestARecipesFaultsAreNamedByFileLineAndField(t *testing.T) {
 		{"neither roles nor name", ok + "  - scheme: bf16\n", "line 5: rules[1].roles: missing"},
 		{"both roles and name", ok + "  - roles: [mlp]\n    name: a\n    scheme: bf16\n", "line 6: rules[1].name: a rule selects by roles or by name"},
 		{"bad pattern", ok + "  - name: 'a[b'\n    scheme: bf16\n", `line 5: rules[1].name: "a[b"`},
+		{"a regular expression", ok + "  - name: re:.*mlp\n    scheme: bf16\n", "line 5: rules[1].name: \"re:.*mlp\": regular expressions are not read here"},
 		{"wrong type", "name: x\nrules: 7\n", "line 2"},
 		{"two documents", ok + "---\n" + ok, "more than one"},
 		{"not YAML", "name: [", "recipe r.yaml"},
