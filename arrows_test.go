@@ -23,7 +23,7 @@ var rooms = map[string]room{
 	"internal/safetensors":    {layer: 0, sentence: "headers with limits, bytes by range, streamed writing"},
 	"internal/playbook":       {layer: 0, sentence: "the rules as data, and the Finding that cites them"},
 	"internal/atomicfile":     {layer: 0, sentence: "publishes a file or a folder whole or not at all"},
-	"internal/model":          {layer: 1, sentence: "a checkpoint opened and understood; headers only, never writes"},
+	"internal/model":          {layer: 1, sentence: "a checkpoint opened and understood; headers and small files only, never writes"},
 	"internal/dialect":        {layer: 1, sentence: "how quantized tensors are spelled and decoded, both ways, with their config files"},
 	"internal/engine":         {layer: 1, sentence: "a server per version: matching semantics, required tensors"},
 	"internal/plan": {layer: 2, sentence: "decides everything, touches no weights", never: map[string]string{
