@@ -9,6 +9,7 @@ import (
 
 	"seatsmith/internal/engine"
 	"seatsmith/internal/line"
+	"seatsmith/internal/playbook"
 	"seatsmith/internal/verify"
 )
 
@@ -42,6 +43,11 @@ It exits 0 when nothing is wrong, 1 when something is, 3 when it could not find 
 					return err
 				}
 				defer view.Close()
+				for _, f := range playbook.Errors(view.Findings) {
+					if f.Rule == "file-unreadable" {
+						return fmt.Errorf("the source cannot be read, so nothing can be compared with it: %s: %s (%s)", f.Subject, f.Message, f.Fix)
+					}
+				}
 				o.Source = view
 			}
 			p := a.progress()

@@ -52,7 +52,8 @@ type Outcome struct {
 	Head     model.Head            `json:"mtp"`
 	HeadFrom string                `json:"head_from"` // body | donor | none
 	Findings []playbook.Finding    `json:"findings"`
-	Verify   *verify.Report        `json:"verify"` // nil when the line ended before it, or for quantize
+	Verified bool                  `json:"verified"` // false: nobody has looked at the output yet
+	Verify   *verify.Report        `json:"verify"`   // nil when the line ended before it, or for quantize
 }
 
 // judge sets the verdict from every finding that the line collected.
@@ -215,7 +216,8 @@ func accept(ctx context.Context, j Job, view *model.Model, done *write.Result, o
 	if err != nil {
 		return fmt.Errorf("verifying what was written: %w", err)
 	}
-	out.Verify = report
+	out.Verify, out.Verified = report, true
+	out.Shards, out.Resumed, out.BytesOut = done.Shards, done.Resumed, done.BytesOut
 	rep.findings("verify", report.Findings)
 	broken := exceeded(j.Bounds, report)
 	rep.findings("bounds", broken)

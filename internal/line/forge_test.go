@@ -177,7 +177,7 @@ func TestABoundIsAPromise(t *testing.T) {
 			t.Errorf("%s: verdict %s, errors %v", role, out.Verdict, errs)
 		}
 		absent(t, j.Output)
-		if out.Output != "" || out.Kept != j.Output+".partial" {
+		if out.Output != "" || out.Kept != j.Output+".partial" || out.Shards == 0 || !out.Verified {
 			t.Errorf("%s: output %q, kept %q", role, out.Output, out.Kept)
 		}
 		j.Bounds.RelativeMSE = map[string]float64{"mlp": 0.012}
@@ -227,7 +227,7 @@ func TestAnEarlierJudgementIsNotKeptBesideANewOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Verdict != "warn" || out.Verify != nil {
+	if out.Verdict != "warn" || out.Verify != nil || out.Verified {
 		t.Errorf("an output that nobody verified has the verdict %q", out.Verdict)
 	}
 	absent(t, filepath.Join(out.Run, "verify.json"))

@@ -21,6 +21,7 @@ type absence struct {
 	severity playbook.Severity
 	why      string
 	from     Origin // Donor: the view takes it from there
+	useless  bool   // something is there under the name, a dangling link or a FIFO: the donor's is not taken for it
 }
 
 // leftovers are JSON files of a quantizer or of this program: they describe the folder they stand in, not a copy of it.
@@ -66,7 +67,7 @@ func companions(dir string, c *Config) ([]CompanionFile, []absence, error) {
 		return nil, nil, fmt.Errorf("listing %s: %w", dir, err)
 	}
 	var files []CompanionFile
-	dangling := map[string]string{}
+	dangling := map[string]string{} // names behind which there is no file, and what there is
 	for _, e := range entries {
 		name := e.Name()
 		if !carried(name) {
@@ -77,11 +78,13 @@ func companions(dir string, c *Config) ([]CompanionFile, []absence, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			target, _ := os.Readlink(path)
-			dangling[name] = target
+			dangling[name] = fmt.Sprintf("dangling link to %q", target)
 		case err != nil:
 			return nil, nil, fmt.Errorf("looking at %s: %w", path, err)
 		case info.Mode().IsRegular():
 			files = append(files, CompanionFile{Name: name, Path: path, Origin: Body})
+		case !info.IsDir() || objects[name] || name == "chat_template.jinja":
+			dangling[name] = "there is no regular file under this name (" + info.Mode().Type().String() + ")"
 		}
 	}
 	return files, absences(files, dangling, c), nil
@@ -101,11 +104,12 @@ func absences(files []CompanionFile, dangling map[string]string, c *Config) []ab
 	}
 	var out []absence
 	miss := func(name string, s playbook.Severity, why string) {
-		if target, ok := dangling[name]; ok {
-			why = fmt.Sprintf("dangling link to %q", target)
+		what, useless := dangling[name]
+		if useless {
+			why, s = what, playbook.Error
 			delete(dangling, name)
 		}
-		out = append(out, absence{name: name, severity: s, why: why})
+		out = append(out, absence{name: name, severity: s, why: why, useless: useless})
 	}
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
 		if has(name) == nil {

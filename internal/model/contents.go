@@ -26,6 +26,7 @@ type fault struct {
 	field   string // where in the file, "" for all of it
 	message string
 	fix     string
+	unread  bool // the file could not be read, so nobody knows what is in it
 }
 
 const fetchAgain = "copy it from the base model, or download it again"
@@ -54,6 +55,10 @@ func judgeContents(files []CompanionFile, c *Config) []playbook.Finding {
 			at := subject
 			if x.field != "" {
 				at += ": " + x.field
+			}
+			if x.unread {
+				out = append(out, playbook.New("file-unreadable", at, x.message, x.fix))
+				continue
 			}
 			out = append(out, playbook.New("companion-broken", at, x.message, x.fix).As(weight(f.Name, c)))
 		}
@@ -105,7 +110,7 @@ func lookInside(f CompanionFile, activeTemplate bool, ids *tokenIDs) []fault {
 	data, size, err := readHead(f.Path, limit)
 	switch {
 	case err != nil:
-		return whole("the file cannot be read: " + err.Error())
+		return []fault{{message: "the file cannot be read: " + err.Error(), fix: "check permissions and the disk, then try again", unread: true}}
 	case size == 0:
 		return whole("the file is empty")
 	}
@@ -222,7 +227,7 @@ func readHead(path string, limit int64) (data []byte, size int64, err error) {
 
 // templateFaults judges a chat_template value: a text, or a list of named ones.
 func templateFaults(field string, v gjson.Result, required bool) []fault {
-	bad := func(field, wrong string) []fault { return []fault{{field, wrong, fetchAgain}} }
+	bad := func(field, wrong string) []fault { return []fault{{field: field, message: wrong, fix: fetchAgain}} }
 	switch {
 	case !v.Exists() || v.Type == gjson.Null:
 		if required {

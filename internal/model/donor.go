@@ -150,7 +150,7 @@ func (m *Model) takeFiles(donor *Model) {
 	for _, f := range donor.Files {
 		for i := range m.absent {
 			same := m.absent[i].name == f.Name || m.absent[i].name == "chat_template.jinja" && f.Name == "chat_template.json"
-			if same && m.absent[i].from != Donor {
+			if same && m.absent[i].from != Donor && !m.absent[i].useless {
 				m.absent[i].from = Donor
 				taken = append(taken, f)
 			}

@@ -3,6 +3,7 @@ package model_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -74,5 +75,77 @@ func TestADeeplyNestedConfigIsRefused(t *testing.T) {
 	deep := strings.TrimSuffix(strings.TrimSpace(good), "}") + `, "z": ` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + "}"
 	if _, err := model.ParseConfig([]byte(deep)); err == nil || !strings.Contains(err.Error(), "nested deeper than 64 levels") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A donor's tokenizer must not stand in silently for one that the body has and that is broken.
+func TestABrokenCompanionIsNotReplacedByTheDonors(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"dangling link": func(p string) error { return os.Symlink("gone", p) },
+		"a FIFO":        func(p string) error { return unix.Mkfifo(p, 0o600) },
+		"a folder":      func(p string) error { return os.Mkdir(p, 0o755) },
+	} {
+		for _, file := range []string{"tokenizer.json", "generation_config.json", "chat_template.jinja"} {
+			dir := like(t, "tiny").dropPrefix("mtp.").write()
+			path := filepath.Join(dir, file)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			body, err := model.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := overlay(t, body, openDonor(t, like(t, "tiny").write()))
+			only(t, v.Findings, "error companion-missing")
+			if strings.Contains(v.Findings[0].Message, "donor") || v.Findings[0].Subject != file {
+				t.Errorf("%s for %s: %v", name, file, v.Findings)
+			}
+		}
+	}
+}
+
+func TestACompanionThatCannotBeReadIsNoAnswer(t *testing.T) {
+	dir := like(t, "tiny").write()
+	if err := os.Chmod(filepath.Join(dir, "tokenizer.json"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // of the test alone, and closed to others
+		t.Fatal(err)
+	}
+	asAnother(t, func() {
+		m, err := model.Open(dir)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer m.Close()
+		only(t, m.Findings, "error file-unreadable")
+	})
+}
+
+// asAnother runs f without root's right to read everything: on a thread of its own, as another file-system user.
+func asAnother(t *testing.T, f func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		f()
+		return
+	}
+	const nobody = 65534
+	ran, done := false, make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		unix.Setfsuid(nobody)
+		if got, _ := unix.SetfsuidRetUid(nobody); got == nobody {
+			ran = true
+			f()
+		}
+	}()
+	<-done
+	if !ran {
+		t.Skip("NOT CHECKED: running as root without the right to become another file-system user")
 	}
 }

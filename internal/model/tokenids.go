@@ -86,7 +86,7 @@ func (t *tokenIDs) addObject(field string, v gjson.Result) (faults []fault) {
 	v.ForEach(func(key, value gjson.Result) bool {
 		id, ok := wholeNumber(value)
 		if !ok {
-			faults = []fault{{field, fmt.Sprintf("the id of %s is %s: want a whole number", clip(key.Raw), shown(value)), fetchAgain}}
+			faults = []fault{{field: field, message: fmt.Sprintf("the id of %s is %s: want a whole number", clip(key.Raw), shown(value)), fix: fetchAgain}}
 			return false
 		}
 		t.add(field, id, key)
@@ -98,7 +98,9 @@ func (t *tokenIDs) addObject(field string, v gjson.Result) (faults []fault) {
 // readTokenizer looks through a tokenizer.json as the tokenizers library lays it out: added_tokens is a list of objects
 // with id and content; model.vocab is {"token": id}, or for Unigram a list of [token, score] in the order of ids.
 func readTokenizer(root gjson.Result, ids *tokenIDs) (faults []fault) {
-	bad := func(field, message string) { faults = append(faults, fault{field, message, fetchAgain}) }
+	bad := func(field, message string) {
+		faults = append(faults, fault{field: field, message: message, fix: fetchAgain})
+	}
 	var added, model, vocab gjson.Result
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -174,7 +176,7 @@ func (t *tokenIDs) addFields(at string, object gjson.Result) (faults []fault) {
 				t.add(field, id, gjson.Result{})
 			case v.Type == gjson.Null && !value.IsArray(), v.Type == gjson.Number && v.Num < 0 && v.Num == math.Trunc(v.Num):
 			default:
-				faults = append(faults, fault{field, "want a token id, got " + shown(v), fetchAgain})
+				faults = append(faults, fault{field: field, message: "want a token id, got " + shown(v), fix: fetchAgain})
 			}
 		}
 		return true

@@ -143,7 +143,8 @@ func (p *Plan) remark(src source, tensors []model.Tensor, o Options, notes *note
 		notes.add(playbook.New("nothing-quantized", "recipe "+p.Recipe.Name, fmt.Sprintf("none of the %d tensors would be quantized", len(p.Items)), "look at the reasons in the plan, then correct the recipe"))
 		return
 	}
-	if o.Groups == "llm-compressor" {
+	apart := func(item Item) bool { return item.Role == model.RoleLinearAttention && item.Scheme.NVFP4() }
+	if o.Groups == "llm-compressor" && slices.ContainsFunc(p.Items, apart) {
 		notes.add(playbook.New("groups-foreign", "groups llm-compressor", "in_proj_qkv and in_proj_z get global scales of their own, though the server applies one to both: the result is for byte comparisons only", "use --groups server for a checkpoint that will be served"))
 	}
 	if n := p.Schemes[dialect.NVFP4W4A16].Tensors; n > 0 {

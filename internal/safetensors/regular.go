@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // OpenRegular opens any regular file for reading, through links, and tells its size. A FIFO, a device or a folder, from
@@ -18,7 +19,7 @@ func OpenRegular(path string) (*os.File, int64, error) {
 	if p.Err != nil {
 		return nil, 0, p.Err
 	}
-	return nil, 0, errors.New(path + ": " + p.Message)
+	return nil, 0, errors.New(path + ": " + strings.Replace(p.Message, ", not a safetensors file", ", not a regular file", 1))
 }
 
 // ReadRegular reads a whole regular file that has no business being larger than limit bytes.

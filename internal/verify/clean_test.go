@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"seatsmith/internal/line"
 	"seatsmith/internal/model"
 	"seatsmith/internal/numeric"
 	"seatsmith/internal/plan"
@@ -211,4 +213,41 @@ func TestAFolderReachedThroughALinkIsJudgedAlike(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(f.dir, ".cache", "download", "config.json.lock"), nil)
 	expect(t, judge(t, link, verify.Options{}))
+}
+
+// Some exporters say of an unquantized model that its quantization_config is null.
+func TestANullBlockInTheSourceIsNoChange(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(donor)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "config.json")
+	text := strings.Replace(string(readFile(t, path)), "{", `{"quantization_config": null,`, 1)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := line.Forge(t.Context(), line.Job{Body: dir, Output: filepath.Join(t.TempDir(), "out")}, "test", line.Reporter{})
+	if err != nil || out.Verdict != "ok" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Findings are looked up by tensor: 20,000 strays took 12 seconds when each was compared with every other. Nothing here
+// is timed; a quadratic judge would show in the time limit of the whole test.
+func TestManyStrayTensorsAreOneFindingEach(t *testing.T) {
+	f := copyOf(t, "default")
+	const strays = 20000
+	for i := range strays {
+		f.add("mtp.fc.weight", fmt.Sprintf("stray.s%d", i), safetensors.U8, []int64{0}, nil)
+	}
+	f.save()
+	r := judge(t, f.dir, verify.Options{})
+	if r.Verdict != "fail" || len(playbook.Errors(r.Findings)) == 0 {
+		t.Errorf("%s, %d findings", r.Verdict, len(r.Findings))
+	}
+	for _, e := range playbook.Errors(r.Findings) {
+		if e.Rule != "tensor-unexpected" && e.Rule != "hash-mismatch" {
+			t.Errorf("%v", e)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
 	"seatsmith/internal/playbook"
@@ -48,7 +49,15 @@ func (j *judge) configChanged() error {
 		}
 		mine = out
 	}
-	was, err := jsonValue(j.o.Source.ConfigJSON())
+	source := j.o.Source.ConfigJSON()
+	if q := gjson.GetBytes(source, "quantization_config"); q.Exists() && q.Type == gjson.Null { // some exports say so of what is not quantized
+		out, err := sjson.DeleteBytes(source, "quantization_config")
+		if err != nil {
+			return fmt.Errorf("config.json of the source: %w", err)
+		}
+		source = out
+	}
+	was, err := jsonValue(source)
 	if err != nil {
 		return fmt.Errorf("config.json of the source: %w", err)
 	}

@@ -148,4 +148,5 @@ func (j *judge) spare() {
 				"take the tensor out of its shard, or correct config.json if the model has biases").As(playbook.Warning)
 		}
 	}
+	j.notes.reindex()
 }
