@@ -44,7 +44,7 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendASCII spells a JSON string as Python does by default: as appendQuoted, and \uXXXX for what is not printable ASCII.
+// appendASCII spells a JSON string as Python does by default: as appendQuoted, and \u with four digits for what is not printable ASCII.
 func appendASCII(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {
