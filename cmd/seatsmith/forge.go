@@ -14,8 +14,9 @@ func (a *app) forgeCmd() *cobra.Command {
 		Use:   "forge [JOB.yaml]",
 		Short: "The whole line: fine-tune and donor in, verified checkpoint out",
 		Long: `forge opens the fine-tune and lays the donor's head over it as a view (no BF16 copy is written), judges the view, plans,
-quantizes, publishes, verifies the result against both folders, and checks the job's bounds. A job is a YAML file, or flags, or a
-file with flags that override it. Paths in the file are relative to the file.`,
+quantizes, verifies the result against both folders, checks the job's bounds, and publishes only what passed; a refusal keeps
+OUT.partial, from which the same job with other bounds goes on. A job is a YAML file, or flags, or a file with flags that override
+it. Paths in the file are relative to the file.`,
 		Example: `  seatsmith forge examples/tavern/job.yaml
   seatsmith forge --body ./my-finetune --donor ./base --output ./my-finetune-NVFP4`,
 		Args: func(cmd *cobra.Command, got []string) error {

@@ -18,7 +18,7 @@ func (a *app) planCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan SRC",
 		Short: "Decide what quantize would do, tensor by tensor, without touching a weight",
-		Long: `plan reads headers only and prints the whole plan: a scheme per tensor with the reason, sizes before and after, the
+		Long: `plan reads headers and small files only and prints the whole plan: a scheme per tensor with the reason, sizes before and after, the
 final config, findings. quantize with the same flags does exactly this. --json prints the plan itself.`,
 		Example: `  seatsmith plan testdata/tiny-finetune --donor testdata/tiny
   seatsmith plan ./model --recipe nvfp4-all-linear -v
@@ -34,8 +34,7 @@ final config, findings. quantize with the same flags does exactly this. --json p
 				return a.printRecipe(j.Recipe)
 			}
 			j.Body = args[0]
-			j.Output = "unused" // plan writes nothing; the field is checked only for the writing commands
-			if err := j.Check(); err != nil {
+			if err := j.CheckPlan(); err != nil {
 				return usageError{err}
 			}
 			view, err := line.Open(j.Body, j.Donor)

@@ -9,9 +9,9 @@
 // # Order of calls
 //
 // Open lays the donor over the body as a view; no byte is copied. Prepare judges the view and plans. Forge does the whole
-// line: view, judgement, plan, write, verify, bounds. Quantize stops after writing. Each step's findings are collected in
-// the Outcome; the first step that has an error finding ends the line, and before the write step nothing exists under the
-// output's name.
+// line: view, judgement, plan, write, and, while the whole folder still has its unfinished name, verify and bounds; only
+// what passes is published. Quantize publishes without verifying. Each step's findings are collected in the Outcome; the
+// first step that has an error finding ends the line.
 //
 // # What it refuses to know
 //

@@ -18,7 +18,7 @@ import (
 
 // Reporter receives what happens while the line runs. Every field may be nil.
 type Reporter struct {
-	Stage    func(name string)                            // a step begins: "open", "plan", "write", "verify"
+	Stage    func(name string)                            // a step begins: "open", "write", "verify"
 	Plan     func(p *plan.Plan)                           // the plan is made, before anything is written
 	Progress func(stage string, done, total int64)        // bytes of the step that runs
 	Event    func(kind string, fields map[string]any)     // one call per event worth a line
@@ -102,8 +102,8 @@ func Open(body, donor string) (*model.Model, error) {
 // ErrExists says that there is something under the output's name.
 var ErrExists = errors.New("the output already exists")
 
-// Forge does the whole line; what it publishes has passed verify and the job's bounds. An Outcome with verdict "fail" is an answer, not an error; err means that it could not be
-// found out. Both may be set when the line broke off half way.
+// Forge does the whole line; what it publishes has passed verify and the job's bounds. An Outcome with verdict "fail" is
+// an answer, not an error; err means that it could not be found out. Both may be set when the line broke off half way.
 func Forge(ctx context.Context, j Job, version string, rep Reporter) (*Outcome, error) {
 	return do(ctx, j, version, rep, true)
 }
@@ -164,7 +164,7 @@ func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *O
 	log := &record{job: j, plan: p, tell: rep.Event}
 	defer func() {
 		if err != nil {
-			log.event("stopped", map[string]any{"error": err.Error()})
+			log.write("stopped", map[string]any{"error": err.Error()}) // the caller prints the error itself
 		}
 		err = errors.Join(err, log.close())
 	}()

@@ -95,12 +95,17 @@ func relativeTo(dir, p string) string {
 
 // Check finds what is missing or out of range; every error names the field.
 func (j Job) Check() error {
+	if j.Output == "" {
+		return errors.Join(errors.New("output: missing; name the folder to make"), j.CheckPlan())
+	}
+	return j.CheckPlan()
+}
+
+// CheckPlan is Check for whoever plans only and needs no output.
+func (j Job) CheckPlan() error {
 	var errs []error
 	if j.Body == "" {
 		errs = append(errs, errors.New("body: missing; name the folder of the fine-tune"))
-	}
-	if j.Output == "" {
-		errs = append(errs, errors.New("output: missing; name the folder to make"))
 	}
 	if j.Workers < 0 {
 		errs = append(errs, fmt.Errorf("workers: %d is negative; 0 means one per CPU", j.Workers))

@@ -130,7 +130,7 @@ func (m *Model) judgeTextOnly() []playbook.Finding {
 	}
 	return []playbook.Finding{playbook.New("text-only-vision", configFile+": architectures",
 		fmt.Sprintf("the class is %s, model_type is %q with %s, and no model.visual.* tensor is stored", m.Config.Architecture, m.Config.ModelType, vision),
-		fmt.Sprintf("set the text-only class %s, or take the vision tower, vision_config and processor files from the base model (seatsmith graft)",
+		fmt.Sprintf("set the text-only class %s, or take the vision tower, vision_config and processor files from the base model",
 			m.textClass()))}
 }
 
