@@ -52,6 +52,7 @@ const (
 	PartBlockScale  Part = "block-scale"  // E4M3 [out, in/16]
 	PartGlobalScale Part = "global-scale" // F32 [1]
 	PartScale       Part = "scale"        // FP8: per channel [out, 1], per tensor [1]
+	PartInputScale  Part = "input-scale"  // F32 scalar from activation statistics: fp8-tensor and nvfp4-w4a4
 )
 
 // Output is one tensor on disk.

@@ -67,10 +67,11 @@ func (p *Plan) fill(tensors []model.Tensor, choices []choice, units []*unit, d d
 		t := &tensors[i]
 		item := Item{
 			Source: t.Name, Origin: t.Origin, Role: t.Role, Layer: t.Layer, Dtype: t.Dtype(), Shape: append([]int64{}, t.Shape()...),
-			Scheme: choices[i].scheme, Group: group[i], Reason: choices[i].reason,
+			Action: Keep, Scheme: choices[i].scheme, Group: group[i], Reason: choices[i].reason,
 		}
 		size := t.Bytes()
 		if item.Scheme.Quantized() {
+			item.Action = Quantize
 			outputs, err := d.Spell(t.Name, item.Scheme, o.Math, item.Shape)
 			if err != nil {
 				notes.at(t.Module, playbook.New("scheme-unservable", "", err.Error(), "keep it with a rule of scheme bf16"))

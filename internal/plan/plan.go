@@ -27,6 +27,7 @@ type Options struct {
 // A plan that was refused before its tensors were judged has no items; it never has a Config.
 type Plan struct {
 	Schema       int                      `json:"schema"` // 1
+	Kind         Kind                     `json:"kind"`
 	Version      string                   `json:"version"`
 	Source       string                   `json:"source"` // fingerprint of the view, not a path
 	Family       string                   `json:"family"`
@@ -38,8 +39,10 @@ type Plan struct {
 	Groups       string                   `json:"groups"`
 	Items        []Item                   `json:"items"` // natural name order
 	Shards       []Shard                  `json:"shards"`
-	Config       json.RawMessage          `json:"config"` // the final config.json, byte for byte
-	Files        []File                   `json:"files"`  // companions copied as they are
+	Config       json.RawMessage          `json:"config"`         // the final config.json, byte for byte
+	Files        []File                   `json:"files"`          // companions copied as they are
+	Made         map[string]string        `json:"made,omitempty"` // small files that the plan itself writes, by name: hf_quant_config.json, a model card
+	Dropped      []Dropped                `json:"dropped,omitempty"`
 	BytesIn      int64                    `json:"bytes_in"`
 	BytesOut     int64                    `json:"bytes_out"`
 	Schemes      map[dialect.Scheme]Tally `json:"schemes"`
@@ -53,18 +56,67 @@ type Tally struct {
 	BytesOut int64 `json:"bytes_out"`
 }
 
-// Item is one source tensor and what it becomes.
+// Item is a source tensor, or a stretch of one, and what it becomes. The items of one source tensor cover it without gap
+// or overlap, unless the rest is listed in Plan.Dropped.
 type Item struct {
-	Source  string            `json:"source"` // name in the view
+	Source  string            `json:"source"`          // name in the view
+	Begin   int64             `json:"begin,omitempty"` // first element of Source that the item takes: one expert of a 3-D tensor
 	Origin  model.Origin      `json:"origin"`
 	Role    model.Role        `json:"role"`
 	Layer   int               `json:"layer"`
-	Dtype   safetensors.Dtype `json:"dtype"`
-	Shape   []int64           `json:"shape"`
+	Dtype   safetensors.Dtype `json:"dtype"` // of the source
+	Shape   []int64           `json:"shape"` // of what the item takes, slowest dimension first
+	Action  Action            `json:"action"`
 	Scheme  dialect.Scheme    `json:"scheme"`
 	Group   string            `json:"group,omitempty"` // NVFP4 tensors with the same group share one global scale
 	Reason  string            `json:"reason"`          // which rule decided, or why it is kept
 	Outputs []dialect.Output  `json:"outputs"`
+
+	// SourceScale is the stored scale of an FP8 source; nil for any other.
+	SourceScale *SourceScale `json:"source_scale,omitempty"`
+	// InputScale is what is stored under the output of part dialect.PartInputScale, in the dialect's own form.
+	InputScale *float32 `json:"input_scale,omitempty"`
+	// Native is, for Reciprocal, the number that the record of the source says was taken the reciprocal of. The writer stores
+	// it when its reciprocal is what the source holds, and refuses otherwise. nil: the reciprocal is computed.
+	Native *float32 `json:"native,omitempty"`
+}
+
+// SourceScale tells how an FP8 weight is scaled in the source: value = code * scale[row/Block[0]][column/Block[1]].
+type SourceScale struct {
+	Name   string            `json:"name"`  // the tensor that holds the scales
+	Dtype  safetensors.Dtype `json:"dtype"` // F32 or BF16
+	Block  [2]int64          `json:"block"` // rows and columns that share one scale; a scale per tensor is a block of its whole shape
+	Origin model.Origin      `json:"origin"`
+}
+
+// Action is what the writer does with an item.
+type Action string
+
+// The actions.
+const (
+	Keep       Action = "keep"       // the source's bytes, maybe under another name or shape
+	Cast       Action = "cast"       // a kept F32 or F16 tensor, rounded to BF16; values that change are counted
+	Widen      Action = "widen"      // a kept FP8 tensor, multiplied by its scale and rounded to BF16
+	Quantize   Action = "quantize"   // to Scheme, from BF16, F16, F32 or (with SourceScale) FP8
+	Reciprocal Action = "reciprocal" // one F32 scale, stored as its reciprocal (the other dialect's form)
+)
+
+// Kind is what a plan is for.
+type Kind string
+
+// The kinds.
+const (
+	KindQuantize Kind = "quantize"
+	KindGraft    Kind = "graft"   // nothing is quantized: a body and a donor's head become one checkpoint
+	KindSplice   Kind = "splice"  // a quantized checkpoint gets a head
+	KindConvert  Kind = "convert" // a quantized checkpoint gets the other dialect
+)
+
+// Dropped is a source tensor that does not go into the output, and why.
+type Dropped struct {
+	Name   string       `json:"name"`
+	Origin model.Origin `json:"origin"`
+	Reason string       `json:"reason"`
 }
 
 // Shard is one output file. Items are indexes into Plan.Items; all members of a group are in one shard.
@@ -118,7 +170,7 @@ func decide(src source, o Options) (*Plan, error) {
 // plan works with options that are complete.
 func (src source) plan(o Options, recipe Recipe, d dialect.Dialect) (*Plan, error) {
 	p := &Plan{
-		Schema: 1, Version: o.Version, Source: src.fingerprint, Family: src.family, Recipe: recipe,
+		Schema: 1, Kind: KindQuantize, Version: o.Version, Source: src.fingerprint, Family: src.family, Recipe: recipe,
 		Dialect: d.Name(), Math: o.Math.String(), Search: o.Search, Groups: o.Groups,
 		Items: []Item{}, Shards: []Shard{}, Files: []File{}, Schemes: map[dialect.Scheme]Tally{}, Findings: []playbook.Finding{},
 	}
