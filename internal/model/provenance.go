@@ -9,7 +9,10 @@ type Provenance struct {
 	Schema  int                 `json:"schema"` // 1
 	Tool    string              `json:"tool"`   // "seatsmith"
 	Version string              `json:"version"`
-	Source  string              `json:"source"` // fingerprint of the view
+	Kind    string              `json:"kind,omitempty"`    // what made the folder: "" quantize, else graft, splice or convert
+	Source  string              `json:"source"`            // fingerprint of the view; of what was quantized, where only the spelling or the head was changed since
+	From    string              `json:"from,omitempty"`    // splice and convert: fingerprint of the quantized folder that this one was made from
+	Foreign bool                `json:"foreign,omitempty"` // splice and convert: another tool coded the weights, so source is not known
 	Plan    string              `json:"plan"`   // plan hash
 	Recipe  string              `json:"recipe"`
 	Dialect string              `json:"dialect"`

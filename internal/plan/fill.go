@@ -157,7 +157,7 @@ func (p *Plan) remark(src source, tensors []model.Tensor, o Options, notes *note
 	}
 }
 
-// configure renders the final config.json: the body's, with quantization_config as its last key, indented by two.
+// configure renders the final config.json for what the items say.
 func (p *Plan) configure(raw []byte, tensors []model.Tensor, d dialect.Dialect, notes *notes) error {
 	var modules []dialect.Module
 	for i := range tensors {
@@ -165,6 +165,11 @@ func (p *Plan) configure(raw []byte, tensors []model.Tensor, d dialect.Dialect, 
 			modules = append(modules, dialect.Module{Name: t.Module, Fused: t.Fused, Scheme: p.Items[i].Scheme, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision})
 		}
 	}
+	return p.spellConfig(raw, modules, d, notes)
+}
+
+// spellConfig renders the final config.json: the body's, with quantization_config as its last key, indented by two.
+func (p *Plan) spellConfig(raw []byte, modules []dialect.Module, d dialect.Dialect, notes *notes) error {
 	config, err := d.Config(modules)
 	if err != nil {
 		notes.add(playbook.New("scheme-unservable", "config.json", err.Error(), "correct the recipe"))

@@ -43,6 +43,7 @@ type Plan struct {
 	Files        []File                   `json:"files"`          // companions copied as they are
 	Made         map[string]string        `json:"made,omitempty"` // small files that the plan itself writes, by name: hf_quant_config.json, a model card
 	Dropped      []Dropped                `json:"dropped,omitempty"`
+	Lineage      *Lineage                 `json:"lineage,omitempty"` // what the record takes over from the source's; nil for a plan that codes weights
 	BytesIn      int64                    `json:"bytes_in"`
 	BytesOut     int64                    `json:"bytes_out"`
 	Schemes      map[dialect.Scheme]Tally `json:"schemes"`
@@ -148,6 +149,11 @@ type source struct {
 // Make decides everything. A refusal is a finding of severity error in the plan; err is for a bad option or recipe, or a
 // model that contradicts itself.
 func Make(m *model.Model, o Options) (*Plan, error) {
+	return decide(sourceOf(m), o)
+}
+
+// sourceOf reduces a model to values.
+func sourceOf(m *model.Model) source {
 	src := source{
 		fingerprint: m.Fingerprint(), family: m.Family, config: m.Config,
 		tensors: m.Tensors, expected: m.Expected, files: m.Files, findings: m.Findings,
@@ -155,7 +161,7 @@ func Make(m *model.Model, o Options) (*Plan, error) {
 	if m.Config != nil {
 		src.configJSON, src.supported = m.ConfigJSON(), m.Supported()
 	}
-	return decide(src, o)
+	return src
 }
 
 // decide is Make without the model's methods.
