@@ -19,6 +19,7 @@ type quantized struct {
 	known  bool // the block is of a dialect that is known
 	nested []byte
 	record *model.Provenance // nil without one
+	stored []storedTensor    // everything in the body's files; for splice and graft
 }
 
 // readQuantized reads what a quantized checkpoint says of itself.

@@ -186,13 +186,20 @@ func (p *Plan) spellConfig(raw []byte, modules []dialect.Module, d dialect.Diale
 	if err != nil {
 		return fmt.Errorf("planning: config.json: %w", err)
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
+	if p.Config, err = indented(raw); err != nil {
 		return fmt.Errorf("planning: config.json: %w", err)
 	}
-	out.WriteByte('\n')
-	p.Config = out.Bytes()
 	return nil
+}
+
+// indented lays a JSON document out with two spaces and a line break at its end.
+func indented(raw []byte) ([]byte, error) {
+	var out bytes.Buffer
+	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
 }
 
 // written is the files that the writer makes by itself, and that therefore are not copied.
