@@ -50,7 +50,8 @@ type Outcome struct {
 	Shards   int                   `json:"shards"`
 	Resumed  int                   `json:"resumed"`
 	Head     model.Head            `json:"mtp"`
-	HeadFrom string                `json:"head_from"` // body | donor | none
+	HeadFrom string                `json:"head_from"`         // body | donor | none
+	Renamed  []model.Rename        `json:"renamed,omitempty"` // tensors of the body that got the names of the served class
 	Findings []playbook.Finding    `json:"findings"`
 	Verified bool                  `json:"verified"` // false: nobody has looked at the output yet
 	Verify   *verify.Report        `json:"verify"`   // nil when the line ended before it, or for quantize
@@ -79,8 +80,11 @@ func (o *Outcome) judge() {
 	}
 }
 
-// Open opens the body and lays the donor's head over it, when there is a donor. Close the result.
-func Open(body, donor string) (*model.Model, error) {
+// Open opens the body and lays the donor's head over it, when there is a donor. A text-only body under the wrapper's class,
+// which no server loads, is re-homed: its names, and the vision tower and files from the donor. Close the result.
+func Open(body, donor string) (*model.Model, error) { return open(body, donor, model.Laying{}) }
+
+func open(body, donor string, how model.Laying) (*model.Model, error) {
 	b, err := model.Open(body)
 	if err != nil {
 		return nil, err
@@ -92,7 +96,7 @@ func Open(body, donor string) (*model.Model, error) {
 	if err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	view, err := model.Overlay(b, d)
+	view, err := model.Lay(b, d, how)
 	if err != nil {
 		return nil, errors.Join(err, b.Close(), d.Close())
 	}
@@ -105,6 +109,9 @@ var ErrExists = errors.New("the output already exists")
 // Forge does the whole line; what it publishes has passed verify and the job's bounds. An Outcome with verdict "fail" is
 // an answer, not an error; err means that it could not be found out. Both may be set when the line broke off half way.
 func Forge(ctx context.Context, j Job, version string, rep Reporter) (*Outcome, error) {
+	if j.Kind != "" {
+		return nil, fmt.Errorf("kind: the job is a %s, which forge does not do; use `seatsmith %s`", j.Kind, j.Kind)
+	}
 	return do(ctx, j, version, rep, true)
 }
 
@@ -118,20 +125,10 @@ func do(ctx context.Context, j Job, version string, rep Reporter, verified bool)
 		return nil, err
 	}
 	j.Output = filepath.Clean(j.Output)
-	out := &Outcome{Schema: 1, Findings: []playbook.Finding{}, Schemes: map[string]plan.Tally{}}
-	if _, err := os.Lstat(j.Output); err == nil {
-		return nil, fmt.Errorf("%w: %s; nothing is overwritten: judge it with `seatsmith verify %s`, or name another output", ErrExists, j.Output, j.Output)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("looking at the output: %w", err)
+	out, done, err := begin(j.Output, rep)
+	if err != nil || done {
+		return out, err
 	}
-	found := verify.OutputPath(j.Output)
-	if playbook.Worst(found) == playbook.Error {
-		rep.findings("open", found)
-		out.Findings = append(out.Findings, found...)
-		out.judge()
-		return out, nil
-	}
-
 	rep.stage("open")
 	view, err := Open(j.Body, j.Donor)
 	if err != nil {
@@ -143,24 +140,55 @@ func do(ctx context.Context, j Job, version string, rep Reporter, verified bool)
 		return nil, err
 	}
 	rep.findings("plan", found)
-	out.Findings = append(out.Findings, found...)
-	out.Head, out.HeadFrom = view.Head, headFrom(view)
+	out.planned(view, p)
+	out.Findings = append([]playbook.Finding{}, found...)
 	if p == nil || playbook.Worst(out.Findings) == playbook.Error {
 		out.judge()
 		return out, nil
 	}
-	out.BytesIn, out.BytesOut = p.BytesIn, p.BytesOut
-	for s, t := range p.Schemes {
-		out.Schemes[string(s)] = t
-	}
 	if rep.Plan != nil {
 		rep.Plan(p)
 	}
-	return out, execute(ctx, j, p, view, out, rep, verified)
+	var judging *verify.Options
+	if verified {
+		judging = &verify.Options{Source: view}
+	}
+	return out, execute(ctx, j, p, view, out, rep, judging)
 }
 
-// execute runs the steps that touch the disk.
-func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *Outcome, rep Reporter, verified bool) (err error) {
+// begin looks at the output before anything is opened. done: the outcome is the answer already.
+func begin(output string, rep Reporter) (out *Outcome, done bool, err error) {
+	out = &Outcome{Schema: 1, Findings: []playbook.Finding{}, Schemes: map[string]plan.Tally{}}
+	if _, err := os.Lstat(output); err == nil {
+		return nil, true, fmt.Errorf("%w: %s; nothing is overwritten: judge it with `seatsmith verify %s`, or name another output", ErrExists, output, output)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, true, fmt.Errorf("looking at the output: %w", err)
+	}
+	found := verify.OutputPath(output)
+	if playbook.Worst(found) == playbook.Error {
+		rep.findings("open", found)
+		out.Findings = append(out.Findings, found...)
+		out.judge()
+		return out, true, nil
+	}
+	return out, false, nil
+}
+
+// planned notes what a view is and what its plan, if there is one, will do.
+func (o *Outcome) planned(view *model.Model, p *plan.Plan) {
+	o.Head, o.HeadFrom = view.Head, headFrom(view)
+	if p == nil {
+		return
+	}
+	o.Findings = append(o.Findings, p.Findings...)
+	o.BytesIn, o.BytesOut, o.Renamed = p.BytesIn, p.BytesOut, view.Renames()
+	for s, t := range p.Schemes {
+		o.Schemes[string(s)] = t
+	}
+}
+
+// execute runs the steps that touch the disk. judging says how the folder is judged before it has its name; nil: not at all.
+func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *Outcome, rep Reporter, judging *verify.Options) (err error) {
 	log := &record{job: j, plan: p, tell: rep.Event}
 	defer func() {
 		if err != nil {
@@ -170,9 +198,9 @@ func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *O
 	}()
 
 	o := write.Options{Workers: j.Workers, SHA256: j.SHA256, Begin: log.begin, Progress: rep.Progress, Event: log.event}
-	if verified {
+	if judging != nil {
 		o.Accept = func(ctx context.Context, done *write.Result) error {
-			return accept(ctx, j, view, done, out, rep, log)
+			return accept(ctx, j, *judging, done, out, rep, log)
 		}
 	}
 	rep.stage("write")
@@ -196,7 +224,7 @@ func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *O
 		return err
 	}
 	out.Output, out.Shards, out.Resumed, out.BytesOut = res.Dir, res.Shards, res.Resumed, res.BytesOut
-	if !verified {
+	if judging == nil {
 		rep.findings("write", res.Findings)
 		out.Findings = append(out.Findings, res.Findings...)
 	}
@@ -208,11 +236,12 @@ func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *O
 var errNotGood = errors.New("the result is not good, so it was not published")
 
 // accept verifies the whole folder before it has its final name, and holds it against the job's bounds.
-func accept(ctx context.Context, j Job, view *model.Model, done *write.Result, out *Outcome, rep Reporter, log *record) error {
+func accept(ctx context.Context, j Job, judging verify.Options, done *write.Result, out *Outcome, rep Reporter, log *record) error {
 	rep.findings("write", done.Findings)
 	out.Findings = append(out.Findings, done.Findings...)
 	rep.stage("verify")
-	report, err := verify.Checkpoint(ctx, done.Dir, verify.Options{Source: view, Workers: j.Workers, Progress: rep.Progress})
+	judging.Workers, judging.Progress = j.Workers, rep.Progress
+	report, err := verify.Checkpoint(ctx, done.Dir, judging)
 	if err != nil {
 		return fmt.Errorf("verifying what was written: %w", err)
 	}

@@ -21,7 +21,8 @@ import (
 
 // Job is what the user asks of forge. Paths in a job file are relative to the file's folder.
 type Job struct {
-	Schema    int    `yaml:"schema" json:"schema"` // 1
+	Schema    int    `yaml:"schema" json:"schema"`                 // 1
+	Kind      string `yaml:"kind,omitempty" json:"kind,omitempty"` // "" for forge and quantize; in the record of a run also graft, splice, convert
 	Name      string `yaml:"name" json:"name"`
 	Body      string `yaml:"body" json:"body"`                           // folder of the fine-tune
 	Donor     string `yaml:"donor,omitempty" json:"donor,omitempty"`     // base that has the head: folder (may be partial) or one file
@@ -34,6 +35,8 @@ type Job struct {
 	ShardSize string `yaml:"shard_size,omitempty" json:"shard_size,omitempty"`
 	Workers   int    `yaml:"workers,omitempty" json:"workers,omitempty"` // 0: one per CPU
 	SHA256    bool   `yaml:"sha256,omitempty" json:"sha256,omitempty"`
+	TextOnly  bool   `yaml:"text_only,omitempty" json:"text_only,omitempty"` // in the record of a graft
+	Force     bool   `yaml:"force,omitempty" json:"force,omitempty"`         // take a head whose norms look shifted
 	Bounds    Bounds `yaml:"bounds,omitempty" json:"bounds"`
 }
 
