@@ -11,6 +11,10 @@ var cacheAttrs = []string{"q_scale", "k_scale", "v_scale", "q_zero_point", "k_ze
 // shape is flattened. ok is false where the loader throws the tensor away unread.
 func (b *Bound) CacheNeed(attr string) (need Need, ok bool) {
 	need = Need{Suffix: attr, Dtypes: floats, Shapes: [][]int64{{1}, {}, {1, 1}, {1, 1, 1}}}
+	if b.opt != nil { // BaseKVCacheMethod has no zero points; a mixed block has it only with an algorithm for the cache
+		q := b.Quantization
+		return need, strings.HasSuffix(attr, "_scale") && (q.Method != ModelOptMixed || q.ModelOpt != nil && q.ModelOpt.KV != "")
+	}
 	if kv := b.Quantization.KV; kv == nil || kv.Strategy != "attn_head" {
 		return need, true
 	}

@@ -47,6 +47,7 @@ func (r *reader) method(block gjson.Result) {
 	if strings.HasSuffix(q.MethodKey, "compression_config") {
 		return // only a quantization_config is asked for its producer
 	}
+	defer func() { q.Method = override(q.Method, algoOf(block)) }()
 	signed, legacy := block.Get("quantization"), false
 	if signed.IsObject() {
 		legacy = signed.Get("modelopt_quant_config").Exists()

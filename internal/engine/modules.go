@@ -53,6 +53,7 @@ const (
 	mergedClass = "MergedColumnParallelLinear"
 	columnClass = "ColumnParallelLinear"
 	rowClass    = "RowParallelLinear"
+	lmHeadClass = "ParallelLMHead"
 )
 
 // builder lists the modules of one class as its constructor builds them.
@@ -178,6 +179,6 @@ func (b *builder) head() {
 }
 
 func (b *builder) lmHead(runtime string, place Place) {
-	b.linears = append(b.linears, Linear{Runtime: runtime, Class: "ParallelLMHead", Place: place, Drafter: place == LMHeadMTP,
+	b.linears = append(b.linears, Linear{Runtime: runtime, Class: lmHeadClass, Place: place, Drafter: place == LMHeadMTP,
 		Shards: []Shard{{Name: "lm_head", Out: b.a.Vocab, In: b.a.Hidden}}})
 }

@@ -23,6 +23,8 @@ type Quantization struct {
 	Ignore    []string
 	KV        *KVScheme // nil without kv_cache_scheme
 	Transform bool      // a transform_config with groups: what it does to weights is not simulated
+	ModelOpt  *ModelOpt // the arguments of a modelopt method, nil for others and where they cannot be read
+	Broken    bool      // modelopt: the server stops when it reads the block, so nothing is resolved
 
 	targets  []target
 	compiled map[string]*pattern
@@ -59,19 +61,34 @@ type Problem struct {
 	Group   string // name of the group that it is about, "" for the block as a whole
 }
 
-// CompressedTensors is the quant_method that Bind understands.
+// CompressedTensors is the quant_method that Bind understands beside those of modelopt.
 const CompressedTensors = "compressed-tensors"
 
-// ReadQuantization finds and reads the quantization block of a config.json. It returns nil when there is none, or when
-// it is null. For another method than compressed-tensors only Key and Method are filled. err is for JSON that cannot be
-// read at all.
+// ReadQuantization reads the quantization block of a folder that has no hf_quant_config.json; see ReadQuantizationFiles.
 func ReadQuantization(config []byte) (*Quantization, []Problem, error) {
+	return ReadQuantizationFiles(config, nil)
+}
+
+// ReadQuantizationFiles finds and reads the quantization block of a folder: that of config.json, or, where config.json has
+// no quantization_config at its top level, the whole of hf_quant_config.json (modelopt 0.29 and before; empty when there
+// is no such file). It returns nil when there is none, or when it is null. For another method than compressed-tensors and
+// modelopt's only Key and Method are filled. err is for JSON that cannot be read at all.
+func ReadQuantizationFiles(config, modelopt []byte) (*Quantization, []Problem, error) {
 	if !json.Valid(config) {
 		return nil, nil, fmt.Errorf("config.json is not valid JSON")
 	}
 	root := gjson.ParseBytes(config)
 	q := &Quantization{compiled: map[string]*pattern{}}
 	block, method := q.locate(root)
+	if len(modelopt) > 0 && null(root.Get("quantization_config")) {
+		if !json.Valid(modelopt) {
+			return nil, nil, fmt.Errorf("%s is not valid JSON", FileModelOpt)
+		}
+		if file := gjson.ParseBytes(modelopt); !null(file) {
+			q.Key, q.MethodKey, q.Unread = FileModelOpt, FileModelOpt, false
+			block, method = file, file
+		}
+	}
 	if q.Key == "" {
 		return nil, nil, nil
 	}
@@ -83,10 +100,23 @@ func ReadQuantization(config []byte) (*Quantization, []Problem, error) {
 		r.refuse(key, "the key stands twice; the server takes the last, other readers the first")
 	}
 	r.method(method)
-	if q.Method == CompressedTensors {
+	switch {
+	case q.Method == CompressedTensors:
 		r.block(block)
+	case q.IsModelOpt():
+		q.PlainHead = q.Method != ModelOptFP4 && q.Key == "quantization_config" && plainHead(block.Get("dynamic"))
+		r.modelopt(block, modelopt)
 	}
 	return q, r.problems, nil
+}
+
+// IsModelOpt says whether the server reads the block with one of its modelopt classes.
+func (q *Quantization) IsModelOpt() bool {
+	switch q.Method {
+	case ModelOptFP8, ModelOptFP4, ModelOptMX, ModelOptMixed:
+		return true
+	}
+	return false
 }
 
 // reader collects what the server would refuse.

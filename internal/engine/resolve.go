@@ -17,19 +17,28 @@ type Bound struct {
 	owner        []int // group of each target
 	shadowed     []shadow
 	packed       []Packed
+	opt          *modeloptBound // a modelopt block's entries
 }
 
 // shadow is a group that lost a target to a later group, which spells the same runtime name differently.
 type shadow struct{ target, group int }
 
-// Bind maps the block's entries (apply_vllm_mapper). q is a compressed-tensors block, or nil for an unquantized
-// checkpoint.
+// Bind maps the block's entries (apply_vllm_mapper). q is a block of compressed-tensors or modelopt, or nil for an
+// unquantized checkpoint; of other dialects nothing is resolved, which callers must say.
 func (s *Server) Bind(q *Quantization) *Bound {
 	b := &Bound{Quantization: q, server: s, packed: packedWrapper}
 	if s.Arch.TextOnly {
 		b.packed = packedTextOnly
 	}
 	if q == nil {
+		return b
+	}
+	if q.IsModelOpt() {
+		m := q.ModelOpt
+		if m == nil {
+			m = &ModelOpt{}
+		}
+		b.opt = s.bindModelOpt(m)
 		return b
 	}
 	b.ignore = newEntries(s.mapper, q.Ignore, q.compiled)
@@ -74,7 +83,11 @@ type Resolution struct {
 	Group   string   // Quantized, Refused by a SchemeError: name of the group
 	Overlap []string // names of other groups whose targets match in the same step, so that only their order decides
 	Lost    []string // names of groups that named the module too, in another spelling, and were overwritten by Group
-	Err     error    // Refused: *PartialError, *SchemeError or *ExpertsError
+	Err     error    // Refused: *PartialError, *SchemeError, *ExpertsError or *MixedError
+
+	// PassedOver is an algorithm that quantized_layers gives the module and that the server does not know there: it builds
+	// the module unquantized without a word.
+	PassedOver string
 }
 
 // ExpertsError is the refusal of experts whose projections resolve differently.
@@ -92,6 +105,12 @@ func (b *Bound) Resolve(l *Linear) Resolution {
 		if packed = packedDrafter; b.Quantization.PlainHead && strings.HasPrefix(l.Runtime, "mtp.layers.") {
 			return Resolution{Ignored: true, By: "dynamic"}
 		}
+	}
+	if b.opt != nil {
+		if l.Drafter && l.Runtime == "mtp.fc" && b.Quantization.Method == ModelOptFP4 && b.server.Engine.Has(b.server.fcFact()) {
+			return Resolution{Ignored: true, By: "mtp.fc"} // built without the quantization config, whatever that says
+		}
+		return b.modelopt(l, packed)
 	}
 	if l.Routed() {
 		return b.experts(l, packed)
@@ -187,6 +206,9 @@ func (b *Bound) experts(l *Linear, packed []Packed) Resolution {
 // Possible lists what the block may say about a linear that Resolve leaves unjudged: every outcome that some answer of
 // the patterns that cannot be run would have, and maybe more, each scheme once. A refusal is an outcome too.
 func (b *Bound) Possible(l *Linear) []Resolution {
+	if b.opt != nil || b.Quantization == nil {
+		return []Resolution{b.Resolve(l)} // shell patterns leave no doubt
+	}
 	packed := b.packed
 	if l.Drafter {
 		packed = packedDrafter
@@ -264,6 +286,10 @@ func (b *Bound) group(name string) *Group {
 // Covers says whether an ignore entry matches this very name (equality or pattern, no fusing): what servers without a
 // packed mapping for the drafter see.
 func (b *Bound) Covers(runtime string) Answer {
+	if b.opt != nil {
+		yes, _, err := b.opt.excluded(runtime, nil)
+		return answer(yes && err == nil)
+	}
 	a, _ := b.ignore.matches(runtime)
 	return a
 }

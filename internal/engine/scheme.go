@@ -24,6 +24,7 @@ type Scheme struct {
 	Block    [2]int64 // FP8 block: rows, columns
 	Static   bool     // FP8: a static input scale is registered
 	Name     string   // Other: the server's name for it
+	ModelOpt bool     // spelled as modelopt does: weight, weight_scale, weight_scale_2, input_scale
 }
 
 func (s Scheme) String() string {
@@ -61,6 +62,8 @@ type Need struct {
 	Suffix string              // "weight_packed"
 	Dtypes []safetensors.Dtype // exact: the loader converts every other one silently, whatever the numbers become
 	Shapes [][]int64           // any of these
+
+	Optional bool // a parameter takes the tensor, and its absence changes nothing
 }
 
 // Plain tensors may have any of these; the loader converts them to the served dtype, which is what is wanted.
@@ -75,37 +78,72 @@ var (
 
 // Tensors lists what the server registers for one shard of out × in under the scheme (vLLM 017e9f4448,
 // schemes/compressed_tensors_w4a4_nvfp4.py, compressed_tensors_w8a8_fp8.py, fp8_utils.py). Tables of NVFP4 are exact.
-// FP8 scales are float32 in the server; BF16 and F16 ones are converted without loss and so are good.
+// FP8 scales are float32 in the server; BF16 and F16 ones are converted without loss and so are good. A scheme of modelopt
+// has its own names, see modelopt.
 func (s Scheme) Tensors(out, in int64) []Need {
+	if s.ModelOpt {
+		return s.modelopt(out, in)
+	}
 	switch s.Kind {
 	case W4A4, W4A16:
 		n := []Need{
-			{"weight_packed", u8, [][]int64{{out, in / 2}}},
-			{"weight_scale", e4m3, [][]int64{{out, in / 16}}},
-			{"weight_global_scale", f32, scalar},
+			need("weight_packed", u8, []int64{out, in / 2}),
+			need("weight_scale", e4m3, []int64{out, in / 16}),
+			need("weight_global_scale", f32, scalar...),
 		}
 		if s.Kind == W4A4 {
-			n = append(n, Need{"input_global_scale", f32, scalar})
+			n = append(n, need("input_global_scale", f32, scalar...))
 		}
 		return n
 	case FP8:
-		n := []Need{{"weight", e4m3, [][]int64{{out, in}}}}
+		n := []Need{need("weight", e4m3, []int64{out, in})}
 		switch s.Strategy {
 		case "channel":
-			n = append(n, Need{"weight_scale", floats, [][]int64{{out, 1}}})
+			n = append(n, need("weight_scale", floats, []int64{out, 1}))
 		case "block":
-			n = append(n, Need{"weight_scale", floats, [][]int64{{ceil(out, s.Block[0]), ceil(in, s.Block[1])}}})
+			n = append(n, need("weight_scale", floats, []int64{ceil(out, s.Block[0]), ceil(in, s.Block[1])}))
 		default:
-			n = append(n, Need{"weight_scale", floats, scalar})
+			n = append(n, need("weight_scale", floats, scalar...))
 		}
 		if s.Static {
-			n = append(n, Need{"input_scale", floats, scalar})
+			n = append(n, need("input_scale", floats, scalar...))
 		}
 		return n
 	case Other:
 		return nil
 	}
-	return []Need{{"weight", floats, [][]int64{{out, in}}}}
+	return []Need{need("weight", floats, []int64{out, in})}
+}
+
+// modelopt lists what the linear methods of modelopt.py register: ModelOptNvFp4LinearMethod, …W4A16LinearMethod (which
+// takes an input scale and throws it away), ModelOptFp8LinearMethod, …PcPtLinearMethod (one scale per row, in one
+// dimension) and …PbWoLinearMethod (four dimensions).
+func (s Scheme) modelopt(out, in int64) []Need {
+	switch {
+	case s.NVFP4():
+		n := []Need{
+			need("weight", u8, []int64{out, in / 2}),
+			need("weight_scale", e4m3, []int64{out, in / 16}),
+			need("weight_scale_2", f32, scalar...),
+			need("input_scale", f32, scalar...),
+		}
+		n[3].Optional = s.Kind == W4A16
+		return n
+	case s.Kind != FP8:
+		return nil
+	}
+	n := []Need{need("weight", e4m3, []int64{out, in})}
+	switch s.Strategy {
+	case "channel":
+		return append(n, need("weight_scale", floats, []int64{out}))
+	case "block":
+		return append(n, need("weight_scale", floats, []int64{out / s.Block[0], 1, in / s.Block[1], 1}))
+	}
+	return append(n, need("weight_scale", floats, scalar...), need("input_scale", floats, scalar...))
+}
+
+func need(suffix string, dtypes []safetensors.Dtype, shapes ...[]int64) Need {
+	return Need{Suffix: suffix, Dtypes: dtypes, Shapes: shapes}
 }
 
 func ceil(n, by int64) int64 { return (n + by - 1) / by }

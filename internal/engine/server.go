@@ -184,3 +184,8 @@ func cutLast(name string) (module, attr string) {
 	}
 	return name[:i], name[i+1:]
 }
+
+// fcFact is since when the drafter of the class builds mtp.fc unquantized under modelopt_fp4.
+func (s *Server) fcFact() Fact {
+	return PlainFC
+}

@@ -81,6 +81,18 @@ const (
 	TextOnlyDrafter Fact = "text-only-drafter"
 	// PadsRows: the weight-only NVFP4 kernel pads a height that 64 does not divide. Before, it refused such a module.
 	PadsRows Fact = "pads-rows"
+	// ModelOptLMHead: modelopt blocks quantize lm_head too. Before, it was built unquantized whatever they said.
+	ModelOptLMHead Fact = "modelopt-lm-head"
+	// ModelOptW4A16: quant_algo W4A16_NVFP4 is known. Before, the server stopped at it.
+	ModelOptW4A16 Fact = "modelopt-w4a16"
+	// ModelOptMixedMoE: MIXED_PRECISION reaches a mixture's experts, and may hold W4A16_NVFP4.
+	ModelOptMixedMoE Fact = "modelopt-mixed-moe"
+	// ModelOptMixedVL: quantized_layers are found under the prefix of the wrapper class.
+	ModelOptMixedVL Fact = "modelopt-mixed-vl"
+	// PlainFC: mtp.fc of Qwen3.5 is built unquantized under method modelopt_fp4, whatever the block says.
+	PlainFC Fact = "plain-mtp-fc"
+	// PlainFCNext: the same for Qwen3-Next.
+	PlainFCNext Fact = "plain-mtp-fc-qwen3-next"
 )
 
 type span struct {
@@ -96,6 +108,13 @@ var facts = map[Fact]span{
 	TextOnlyPrefix:  {since: Version{0, 28}, source: "vllm-project/vllm#50355 (2026-08-06)"},
 	PadsRows:        {since: Version{0, 24}, source: "vllm-project/vllm#45295 (2026-06-12)"},
 	TextOnlyDrafter: {since: Version{0, 28}, source: "vllm-project/vllm#50734 (2026-08-10)"},
+
+	ModelOptLMHead:   {since: Version{0, 23}, source: "vllm-project/vllm#42124 (2026-05-26)"},
+	ModelOptW4A16:    {since: Version{0, 22}, source: "vllm-project/vllm#41769 (2026-05-09)"},
+	ModelOptMixedMoE: {since: Version{0, 23}, source: "vllm-project/vllm#42566 (2026-05-22)"},
+	ModelOptMixedVL:  {since: Version{0, 23}, source: "vllm-project/vllm#42546 (2026-05-23)"},
+	PlainFC:          {since: Version{0, 20}, source: "vllm-project/vllm#38832 (2026-04-03)"},
+	PlainFCNext:      {since: Version{0, 25}, source: "vllm-project/vllm#46316 (2026-06-25)"},
 }
 
 // Has says whether the engine has the behaviour.
