@@ -81,15 +81,16 @@ func newCheck(p *plan.Plan, m *model.Model) (*check, error) {
 	if p.Search != "max" && p.Search != "" {
 		return nil, fmt.Errorf("the plan asks for scale search %q, this version carries out \"max\"", p.Search)
 	}
-	math, err := numeric.ParseMath(p.Math)
-	if err != nil {
-		return nil, fmt.Errorf("in the plan: %w", err)
+	c := &check{view: m}
+	if p.Kind != plan.KindGraft { // which codes nothing and spells nothing
+		var err error
+		if c.math, err = numeric.ParseMath(p.Math); err != nil {
+			return nil, fmt.Errorf("in the plan: %w", err)
+		}
+		if c.dialect, err = dialect.Parse(p.Dialect); err != nil {
+			return nil, fmt.Errorf("in the plan: %w", err)
+		}
 	}
-	d, err := dialect.Parse(p.Dialect)
-	if err != nil {
-		return nil, fmt.Errorf("in the plan: %w", err)
-	}
-	c := &check{view: m, math: math, dialect: d}
 	if err := c.addShards(p); err != nil {
 		return nil, err
 	}

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
 	"seatsmith/internal/atomicfile"
 	"seatsmith/internal/model"
+	"seatsmith/internal/plan"
 	"seatsmith/internal/safetensors"
 )
 
@@ -73,6 +75,13 @@ func (r *run) provenance(files map[string]model.FileHash) *model.Provenance {
 		Schema: 1, Tool: toolName, Version: r.plan.Version, Source: r.plan.Source, Plan: r.hash, Recipe: r.plan.Recipe.Name,
 		Dialect: r.plan.Dialect, Math: r.plan.Math, Search: r.plan.Search, Groups: r.plan.Groups,
 		Head: "none", Files: files, Native: map[string]float32{},
+	}
+	if r.plan.Kind != plan.KindQuantize {
+		p.Kind = string(r.plan.Kind)
+	}
+	if l := r.plan.Lineage; l != nil {
+		p.Source, p.Recipe, p.From, p.Foreign, p.Head = l.Source, l.Recipe, l.From, l.Foreign, l.Head
+		maps.Copy(p.Native, l.Native)
 	}
 	for i := range r.shards {
 		for module, g := range r.done[i].Native {
