@@ -58,6 +58,7 @@ func Convert(m *model.Model, version, to string) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("planning the conversion: %w", err)
 	}
+	q.stored = storedTensors(m)
 	return q.convert(version, to)
 }
 
@@ -110,6 +111,7 @@ func (q quantized) convert(version, to string) (*Plan, error) {
 		return p, nil
 	}
 	p.Shards = sameShards(taken, p.Items)
+	markWhole(p.Shards, p.Items, taken, q.stored)
 	p.Files = companions(q.files)
 	if err := p.spellConfig(q.configJSON, modulesOf(tensors, modules), d, notes); err != nil {
 		return nil, err

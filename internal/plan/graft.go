@@ -64,6 +64,7 @@ func (q quantized) graft(version string) (*Plan, error) {
 	p.tally(tensors, nil)
 	p.leftOut(tensors, q.stored, notes)
 	p.Shards = withHead(tensors, p.Items, q.stored)
+	markWhole(p.Shards, p.Items, tensors, q.stored)
 	p.Files = companions(q.files)
 	if p.Config, err = indented(q.configJSON); err != nil {
 		return nil, fmt.Errorf("planning the graft: config.json: %w", err)

@@ -125,6 +125,8 @@ type Shard struct {
 	File  string `json:"file"`
 	Items []int  `json:"items"`
 	Bytes int64  `json:"bytes"` // tensor bytes
+	// Whole says that the file is a file of the source, header and all: every tensor of it, and nothing changed.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // File is a companion file to copy.

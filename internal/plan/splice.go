@@ -73,6 +73,7 @@ func (q quantized) splice(version string) (*Plan, error) {
 	p.tally(tensors, gatherStored(tensors, q.block, newNotes()))
 	p.leftOut(tensors, q.stored, notes)
 	p.Shards = withHead(tensors, p.Items, q.stored)
+	markWhole(p.Shards, p.Items, tensors, q.stored)
 	p.Files = companions(q.files)
 	if err := q.cover(p, tensors, notes); err != nil {
 		return nil, fmt.Errorf("planning the splice: %w", err)
@@ -184,6 +185,28 @@ func withHead(tensors []model.Tensor, items []Item, stored []storedTensor) []Sha
 	}
 	slices.SortFunc(shards, func(a, b Shard) int { return safetensors.NaturalCompare(a.File, b.File) })
 	return renumber(shards, gone > 0)
+}
+
+// markWhole finds the shards that are files of the source as they are. tensors are parallel to items.
+func markWhole(shards []Shard, items []Item, tensors []model.Tensor, stored []storedTensor) {
+	count := map[string]int{}
+	for _, s := range stored {
+		count[s.file]++
+	}
+	for k := range shards {
+		s := &shards[k]
+		whole := len(s.Items) > 0
+		file := ""
+		for n, i := range s.Items {
+			item, t := &items[i], &tensors[i]
+			if n == 0 {
+				file = fileOf(t)
+			}
+			whole = whole && item.Action == Keep && item.Origin == model.Body && fileOf(t) == file && len(item.Outputs) == 1 &&
+				item.Outputs[0].Name == t.Ref.Tensor.Name && slices.Equal(item.Outputs[0].Shape, item.Shape)
+		}
+		s.Whole = whole && count[file] == len(s.Items)
+	}
 }
 
 // renumber gives numbered files new numbers without holes, when some are gone.

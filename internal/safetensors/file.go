@@ -156,3 +156,12 @@ func (f *File) ReadAt(t Tensor, p []byte, off int64) error {
 	problem.Tensor = t.Name
 	return problem
 }
+
+// RawHeader reads what stands before the tensors: the length, the JSON and its padding, as the file has them.
+func (f *File) RawHeader() ([]byte, error) {
+	head := make([]byte, f.DataStart)
+	if _, err := f.f.ReadAt(head, 0); err != nil {
+		return nil, fmt.Errorf("reading the header of %s: %w", f.Path, err)
+	}
+	return head, nil
+}

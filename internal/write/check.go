@@ -150,7 +150,7 @@ func (c *check) addShards(p *plan.Plan) error {
 				c.bytesIn += w.bytes
 			}
 		}
-		layout, err := safetensors.NewLayout(specs, map[string]string{"format": "pt"})
+		layout, err := layOut(s, out.works, specs)
 		if err != nil {
 			return fmt.Errorf("laying out shard %s: %w", s.File, err)
 		}
