@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/tidwall/gjson"
 )
@@ -11,7 +12,8 @@ import (
 // (vLLM 017e9f4448, transformers_utils/configs/qwen3_5.py, qwen3_5_moe.py). All sizes are elements.
 type Arch struct {
 	Class    string // architectures[0]
-	TextOnly bool   // a …ForCausalLM class: flat names, no vision tower
+	Family   Family
+	TextOnly bool // a …ForCausalLM class of Qwen3.5: flat names, no vision tower
 	MoE      bool
 
 	Hidden, Vocab, Intermediate int64
@@ -26,6 +28,19 @@ type Arch struct {
 	MTPLayers                   int64 // layers that the drafter builds (1 when the key is absent)
 	Vision                      *Vision
 	qkvBias, layerScale         bool
+
+	oBias, mlpBias bool    // o_proj; gate, up and down
+	qkNorm         bool    // norms of queries and keys (other families than Qwen3.5)
+	step           int64   // every step-th layer is a mixture; 0: all of them, where MoE is set
+	denseLayers    []int64 // mlp_only_layers
+}
+
+// sparse says whether a layer's MLP is a mixture of experts.
+func (a *Arch) sparse(layer int64) bool {
+	if a.step == 0 {
+		return a.MoE
+	}
+	return a.Experts > 0 && (layer+1)%a.step == 0 && !slices.Contains(a.denseLayers, layer)
 }
 
 // Vision is the tower's part.
@@ -43,15 +58,8 @@ const (
 	maxSize    = 1 << 20
 )
 
-// classes are the entries of the server's registry that this package knows.
-var classes = map[string]struct{ textOnly, moe bool }{
-	"Qwen3_5ForConditionalGeneration":    {false, false},
-	"Qwen3_5MoeForConditionalGeneration": {false, true},
-	"Qwen3_5ForCausalLM":                 {true, false},
-	"Qwen3_5MoeForCausalLM":              {true, true},
-}
-
-// ReadArch reads a config.json as the model classes do. The error says which key the server would stumble over.
+// ReadArch reads a config.json as the model classes do. The error is a *ClassError, or says which key the server would
+// stumble over.
 func ReadArch(config []byte) (*Arch, error) {
 	if !json.Valid(config) {
 		return nil, fmt.Errorf("config.json is not valid JSON")
@@ -60,9 +68,14 @@ func ReadArch(config []byte) (*Arch, error) {
 	a := &Arch{Class: root.Get("architectures.0").String()}
 	c, known := classes[a.Class]
 	if !known {
-		return nil, fmt.Errorf("architectures[0] is %q, which is no class of the Qwen3.5 family", a.Class)
+		return nil, &ClassError{Class: a.Class, Registered: Registered(a.Class)}
 	}
-	a.TextOnly = c.textOnly
+	a.Family, a.TextOnly = c.family, c.textOnly
+	if c.family != Qwen35 {
+		r := numbers{v: root}
+		a.flat(&r)
+		return a, r.err
+	}
 	t := root.Get("text_config")
 	if !t.IsObject() {
 		if !a.TextOnly {

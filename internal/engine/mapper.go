@@ -44,13 +44,15 @@ var wrapperPrefixes = []rename{
 // textOnlyPrefixes is the rule of Qwen3_5ForCausalLMBase (fact TextOnlyPrefix).
 var textOnlyPrefixes = []rename{{"model.language_model.", "model."}}
 
-func newMapper(e Engine, textOnly bool) Mapper {
-	m := Mapper{prefix: wrapperPrefixes, stacked: stackedQwen35}
-	if textOnly {
-		m.prefix = nil
-		if e.Has(TextOnlyPrefix) {
-			m.prefix = textOnlyPrefixes
-		}
+func newMapper(e Engine, a *Arch) Mapper {
+	m := Mapper{stacked: stackedQwen35}
+	switch c, known := classes[a.Class]; {
+	case known && c.family != Qwen35:
+		m.stacked = c.stacked
+	case !a.TextOnly:
+		m.prefix = wrapperPrefixes
+	case e.Has(TextOnlyPrefix):
+		m.prefix = textOnlyPrefixes
 	}
 	return m
 }

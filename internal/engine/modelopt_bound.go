@@ -240,7 +240,7 @@ func (b *Bound) tooOld(algo string, l *Linear) error {
 		fact = ModelOptW4A16
 	case mixed && (algo == "W4A16_NVFP4" || l.Routed()) && !e.Has(ModelOptMixedMoE):
 		fact = ModelOptMixedMoE
-	case mixed && !b.server.Arch.TextOnly && !e.Has(ModelOptMixedVL):
+	case mixed && b.server.Arch.Vision != nil && !e.Has(ModelOptMixedVL):
 		fact = ModelOptMixedVL
 	default:
 		return nil

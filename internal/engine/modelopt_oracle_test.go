@@ -29,7 +29,7 @@ func texts(v gjson.Result) []string {
 }
 
 func wrapperServer() *Server {
-	return &Server{Engine: Engine{"vllm", newestRead}, Arch: &Arch{}, mapper: newMapper(Engine{"vllm", newestRead}, false)}
+	return &Server{Engine: Engine{"vllm", newestRead}, Arch: &Arch{}, mapper: newMapper(Engine{"vllm", newestRead}, &Arch{})}
 }
 
 func TestExclusionsDoWhatTheServersFunctionsSay(t *testing.T) {

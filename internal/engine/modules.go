@@ -12,6 +12,7 @@ const (
 	Head       Place = "head"    // the drafter's own modules
 	LMHead     Place = "lm_head" // as the target asks for it
 	LMHeadMTP  Place = "lm_head of the drafter"
+	Router     Place = "router" // of Qwen3MoeForCausalLM, which alone builds it with the quantization config
 	RoutedMoE  Place = "experts"
 	RoutedHead Place = "experts of the head"
 )
@@ -87,12 +88,12 @@ func (b *builder) language(runtime, ckpt string) {
 	b.param(ckpt+"embed_tokens.weight", a.Vocab, a.Hidden)
 	b.param(ckpt+"norm.weight", a.Hidden)
 	for i, kind := range a.LayerTypes {
-		b.layer(fmt.Sprintf("%slayers.%d.", runtime, i), fmt.Sprintf("%slayers.%d.", ckpt, i), kind, Body)
+		b.layer(fmt.Sprintf("%slayers.%d.", runtime, i), fmt.Sprintf("%slayers.%d.", ckpt, i), int64(i), kind, Body)
 	}
 }
 
-// layer is Qwen3_5DecoderLayer.
-func (b *builder) layer(runtime, ckpt, kind string, place Place) {
+// layer is Qwen3_5DecoderLayer and its parent Qwen3NextDecoderLayer.
+func (b *builder) layer(runtime, ckpt string, index int64, kind string, place Place) {
 	a := b.a
 	b.param(ckpt+"input_layernorm.weight", a.Hidden)
 	b.param(ckpt+"post_attention_layernorm.weight", a.Hidden)
@@ -105,7 +106,7 @@ func (b *builder) layer(runtime, ckpt, kind string, place Place) {
 	} else {
 		b.delta(runtime+"linear_attn.", ckpt+"linear_attn.")
 	}
-	if !a.MoE {
+	if !a.sparse(index) {
 		b.mlp(runtime+"mlp.", ckpt+"mlp.", place, a.Intermediate)
 		return
 	}
@@ -133,12 +134,18 @@ func (b *builder) attention(runtime, ckpt string, place Place) {
 	b.param(ckpt+"k_norm.weight", a.HeadDim)
 }
 
-// delta is QwenGatedDeltaNetAttention without the interleaved layout. conv1d is built without the quantization config.
+// delta is QwenGatedDeltaNetAttention. Qwen3-Next has the interleaved layout, where one stored matrix fills each of the
+// two input projections. conv1d is built without the quantization config.
 func (b *builder) delta(runtime, ckpt string) {
 	a := b.a
 	key, value := a.KeyHeads*a.KeyDim, a.ValueHeads*a.ValueDim
-	b.fused(runtime, ckpt, "in_proj_qkvz", mergedClass, Body, a.Hidden, Shard{Name: "in_proj_qkv", Out: 2*key + value}, Shard{Name: "in_proj_z", Out: value})
-	b.fused(runtime, ckpt, "in_proj_ba", mergedClass, Gates, a.Hidden, Shard{Name: "in_proj_b", Out: a.ValueHeads}, Shard{Name: "in_proj_a", Out: a.ValueHeads})
+	if a.Family == Qwen3Next {
+		b.linear(runtime, ckpt, "in_proj_qkvz", mergedClass, Body, 2*key+2*value, a.Hidden, false)
+		b.linear(runtime, ckpt, "in_proj_ba", mergedClass, Gates, 2*a.ValueHeads, a.Hidden, false)
+	} else {
+		b.fused(runtime, ckpt, "in_proj_qkvz", mergedClass, Body, a.Hidden, Shard{Name: "in_proj_qkv", Out: 2*key + value}, Shard{Name: "in_proj_z", Out: value})
+		b.fused(runtime, ckpt, "in_proj_ba", mergedClass, Gates, a.Hidden, Shard{Name: "in_proj_b", Out: a.ValueHeads}, Shard{Name: "in_proj_a", Out: a.ValueHeads})
+	}
 	b.linear(runtime, ckpt, "out_proj", rowClass, Body, a.Hidden, value, false)
 	b.param(ckpt+"conv1d.weight", 2*key+value, 1, a.Conv)
 	b.param(ckpt+"A_log", a.ValueHeads)
@@ -147,9 +154,9 @@ func (b *builder) delta(runtime, ckpt string) {
 }
 
 func (b *builder) mlp(runtime, ckpt string, place Place, ff int64) {
-	h := b.a.Hidden
-	b.fused(runtime, ckpt, "gate_up_proj", mergedClass, place, h, Shard{Name: "gate_proj", Out: ff}, Shard{Name: "up_proj", Out: ff})
-	b.linear(runtime, ckpt, "down_proj", rowClass, place, h, ff, false)
+	h, bias := b.a.Hidden, b.a.mlpBias
+	b.fused(runtime, ckpt, "gate_up_proj", mergedClass, place, h, Shard{Name: "gate_proj", Out: ff, Bias: bias}, Shard{Name: "up_proj", Out: ff, Bias: bias})
+	b.linear(runtime, ckpt, "down_proj", rowClass, place, h, ff, bias)
 }
 
 func (b *builder) experts(runtime, ckpt string, place Place) {
@@ -165,7 +172,7 @@ func (b *builder) experts(runtime, ckpt string, place Place) {
 	b.linears = append(b.linears, l)
 }
 
-// head is Qwen3_5MultiTokenPredictor: always full attention, and the quantization config is asked under "mtp.".
+// head is Qwen3_5MultiTokenPredictor or Qwen3NextMultiTokenPredictor: always full attention, and the quantization config is asked under "mtp.".
 func (b *builder) head() {
 	a := b.a
 	b.linear("mtp.", "mtp.", "fc", columnClass, Head, a.Hidden, 2*a.Hidden, false)
@@ -174,7 +181,7 @@ func (b *builder) head() {
 	b.param("mtp.norm.weight", a.Hidden)
 	for i := int64(0); i < a.MTPLayers; i++ {
 		p := fmt.Sprintf("mtp.layers.%d.", i)
-		b.layer(p, p, "full_attention", Head)
+		b.layer(p, p, i, "full_attention", Head)
 	}
 }
 

@@ -85,7 +85,7 @@ func FuzzPatternNeverPanics(f *testing.F) {
 }
 
 func TestAnUnknownPatternDecidesNothing(t *testing.T) {
-	m := newMapper(Engine{"vllm", newestRead}, false)
+	m := newMapper(Engine{"vllm", newestRead}, &Arch{})
 	compiled := map[string]*pattern{}
 	for _, text := range []string{"(?!mtp).*", ".*mtp.*"} {
 		p := compile(text)

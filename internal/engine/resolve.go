@@ -27,7 +27,10 @@ type shadow struct{ target, group int }
 // unquantized checkpoint; of other dialects nothing is resolved, which callers must say.
 func (s *Server) Bind(q *Quantization) *Bound {
 	b := &Bound{Quantization: q, server: s, packed: packedWrapper}
-	if s.Arch.TextOnly {
+	switch {
+	case s.Arch.Family != Qwen35:
+		b.packed = s.class.packed(s.Arch)
+	case s.Arch.TextOnly:
 		b.packed = packedTextOnly
 	}
 	if q == nil {

@@ -14,6 +14,7 @@ type Server struct {
 	Linears []Linear
 	Params  []Param
 
+	class   class
 	mapper  Mapper
 	modules map[string]position // runtime module | shard key
 	params  map[string]int      // runtime name
@@ -24,8 +25,9 @@ type Server struct {
 // position is a shard of a linear. Shard is -1 for a mixture's fused tensor.
 type position struct{ linear, shard int }
 
-// Build creates the modules of config.json's class. withDrafter also builds the MTP head, as speculative decoding does.
-// The error is what stops the server before it reads a tensor.
+// Build creates the modules of config.json's class. withDrafter also builds the MTP head, as speculative decoding does,
+// where the class has one (Server.Drafter then says so). The error is what stops the server before it reads a tensor, or a
+// *ClassError for a class whose loader is not simulated.
 func Build(e Engine, config []byte, withDrafter bool) (*Server, error) {
 	a, err := ReadArch(config)
 	if err != nil {
@@ -34,19 +36,15 @@ func Build(e Engine, config []byte, withDrafter bool) (*Server, error) {
 	if a.TextOnly && !e.Has(TextOnlyClass) {
 		return nil, &OldError{Class: a.Class}
 	}
-	s := &Server{Engine: e, Arch: a, Drafter: withDrafter, mapper: newMapper(e, a.TextOnly)}
+	c := classes[a.Class]
+	s := &Server{Engine: e, Arch: a, Drafter: withDrafter && c.drafter != "", class: c, mapper: newMapper(e, a)}
 	b := &builder{a: a}
-	if a.TextOnly {
-		b.language("model.", "model.")
-		b.lmHead("lm_head", LMHead)
-	} else {
-		b.vision("visual.", "model.visual.")
-		b.language("language_model.model.", "model.language_model.")
-		b.lmHead("language_model.lm_head", LMHead)
-	}
-	if withDrafter {
+	c.build(b)
+	if s.Drafter {
 		b.head()
-		b.lmHead("lm_head", LMHeadMTP)
+		if a.Family == Qwen35 { // Qwen3-Next builds its lm_head without the quantization config
+			b.lmHead("lm_head", LMHeadMTP)
+		}
 	}
 	s.Linears, s.Params = b.linears, b.params
 	s.index()
@@ -95,7 +93,7 @@ func (s *Server) index() {
 // weight is the path of a stored name through the loaders: names of the head go to the drafter, which keeps "mtp." here
 // where the server says "model.".
 func (s *Server) weight(name string) (runtime, shard string) {
-	if strings.HasPrefix(name, "mtp.") {
+	if s.Drafter && strings.HasPrefix(name, "mtp.") {
 		return fuse(s.mapper.stacked, cacheScale(name))
 	}
 	return s.mapper.Weight(name)
@@ -128,11 +126,13 @@ type Slot struct {
 // Place says what the server does with a stored tensor of this name. An attribute that the scheme of a linear does not
 // register still has its place here; Scheme.Tensors decides about attributes.
 func (s *Server) Place(name string) Slot {
-	head := strings.HasPrefix(name, "mtp.")
-	if head && !s.Drafter {
+	if s.class.drafter != "" && !s.Drafter && strings.HasPrefix(name, "mtp.") {
 		return Slot{Fate: Skipped, Runtime: name}
 	}
-	if strings.HasPrefix(name, "language_model.mtp.") {
+	if s.class.skipTied && s.Arch.TieEmbeddings && strings.HasPrefix(name, "lm_head.") {
+		return Slot{Fate: Skipped, Runtime: name}
+	}
+	if s.Arch.Vision != nil && strings.HasPrefix(name, "language_model.mtp.") {
 		return Slot{Fate: Skipped, Runtime: name} // the inner model skips "mtp.", the drafter asks for a name that starts so
 	}
 	runtime, shard := s.weight(name)
@@ -187,5 +187,8 @@ func cutLast(name string) (module, attr string) {
 
 // fcFact is since when the drafter of the class builds mtp.fc unquantized under modelopt_fp4.
 func (s *Server) fcFact() Fact {
+	if s.Arch.Family == Qwen3Next {
+		return PlainFCNext
+	}
 	return PlainFC
 }

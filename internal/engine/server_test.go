@@ -164,8 +164,9 @@ func TestTextOnlyNamesAndVersions(t *testing.T) {
 func TestConfigsThatStopTheServer(t *testing.T) {
 	base := fixture(t, "tiny")
 	for _, c := range []struct{ path, raw, want string }{
-		{"architectures", `["LlamaForCausalLM"]`, "LlamaForCausalLM"},
-		{"architectures", `[]`, "no class"},
+		{"architectures", `["GptOssForCausalLM"]`, "not simulated"},
+		{"architectures", `[]`, "is missing"},
+		{"architectures", `["Qwen9ForCausalLM"]`, "no class that vLLM registers"},
 		{"text_config.model_type", `"qwen3_5"`, "Invalid model_type"},
 		{"text_config.model_type", `"qwen3_5_text "`, "Invalid model_type"},
 		{"text_config.model_type", `"qwen3_5_moe_text"`, "does not go with"},

@@ -51,6 +51,15 @@ func (v *values) say(key, format string, args ...any) {
 // class: the top level's model_type chooses the configuration class, whose defaults and layout everything else is read
 // with; the wrapper's processor wants its own class, and the drafter is recognised by this key.
 func (v *values) class() {
+	if want := classes[v.a.Class].modelType; want != "" {
+		switch got := v.root.Get("model_type"); {
+		case null(got):
+			v.say("model_type", "it is missing: the server cannot tell which configuration class to read the file with, and stops; class %s goes with %q", v.a.Class, want)
+		case got.Type != gjson.String || got.Str != want:
+			v.list = append(v.list, Value{"model_type", fmt.Sprintf("%s: the server reads the file with another configuration class than %s goes with (%q), and with its defaults", orNull(got), v.a.Class, want), false})
+		}
+		return
+	}
 	kind := "qwen3_5"
 	if v.a.MoE {
 		kind = "qwen3_5_moe"
@@ -73,7 +82,7 @@ func (v *values) attention() {
 	if a.KVHeads < 1 || a.Heads < 1 || a.Heads%a.KVHeads != 0 {
 		v.say(v.prefix+"num_attention_heads", "%d is no multiple of num_key_value_heads (%d): the attention refuses it", a.Heads, a.KVHeads)
 	}
-	if a.KeyHeads < 1 || a.ValueHeads < 1 || a.ValueHeads%a.KeyHeads != 0 {
+	if linear := a.Family == Qwen35 || a.Family == Qwen3Next; linear && (a.KeyHeads < 1 || a.ValueHeads < 1 || a.ValueHeads%a.KeyHeads != 0) {
 		v.say(v.prefix+"linear_num_value_heads", "%d is no multiple of linear_num_key_heads (%d): the kernels share each key head among value heads", a.ValueHeads, a.KeyHeads)
 	}
 	if a.HeadDim < 1 {
@@ -87,6 +96,9 @@ func (v *values) attention() {
 	}
 	if v.a.MoE {
 		k := int64(8)
+		if a.Family == Qwen3Next {
+			k = 10
+		}
 		t := v.text.Get("num_experts_per_tok")
 		ok := true
 		if !null(t) {
@@ -152,6 +164,7 @@ func (v *values) rope() {
 		return v.text.Get(k)
 	}
 	switch theta := beside("rope_theta"); {
+	case null(theta) && v.a.Family != Qwen35: // the configuration class has a default that its models were trained with
 	case null(theta):
 		v.say(key, "no rope_theta is given: the server takes 10000, whatever the model was trained with")
 		if falsy(p) {
@@ -182,6 +195,9 @@ func (v *values) rope() {
 		}
 	}
 	factor := 0.25 // of the configuration class
+	if v.a.Family != Qwen35 && v.a.Family != Qwen3Next {
+		factor = 1
+	}
 	if f := beside("partial_rotary_factor"); f.Exists() {
 		if factor = f.Num; f.Type != gjson.Number || factor <= 0 || factor > 1 {
 			v.say(key+".partial_rotary_factor", "%s: want a number above 0 and at most 1, or the server stops", orNull(f))
