@@ -15,7 +15,8 @@ func (a *app) forgeCmd() *cobra.Command {
 		Short: "The whole line: fine-tune and donor in, verified checkpoint out",
 		Long: `forge opens the fine-tune and lays the donor's head over it as a view (no BF16 copy is written), judges the view, plans,
 quantizes, verifies the result against both folders, checks the job's bounds, and publishes only what passed; a refusal keeps
-OUT.partial, from which the same job with other bounds goes on. A job is a YAML file, or flags, or a file with flags that override
+OUT.partial, from which the same job with other bounds goes on. The output carries a model card (README.md), whose license is that
+of the fine-tune's card, and SHA256SUMS. A job is a YAML file, or flags, or a file with flags that override
 it. Paths in the file are relative to the file.`,
 		Example: `  seatsmith forge examples/tavern/job.yaml
   seatsmith forge --body ./my-finetune --donor ./base --output ./my-finetune-NVFP4`,
@@ -41,6 +42,8 @@ it. Paths in the file are relative to the file.`,
 	f := cmd.Flags()
 	f.StringVar(&flags.Body, "body", "", "folder of the fine-tune")
 	f.StringVar(&flags.Output, "output", "", "folder to make; must not exist")
+	f.StringVar(&flags.Repo, "repo", "", "`OWNER/NAME` that the output gets on the hub, for the model card and the upload command")
+	f.StringVar(&flags.BaseModel, "base-model", "", "`OWNER/NAME` of the fine-tune on the hub, for the model card (default: from a downloader's cache path, or the folder's name)")
 	jobFlags(cmd, &flags)
 	writeFlags(cmd, &flags)
 	return cmd
@@ -50,6 +53,7 @@ it. Paths in the file are relative to the file.`,
 func override(cmd *cobra.Command, j *line.Job, flags line.Job) {
 	for name, set := range map[string]func(){
 		"body": func() { j.Body = flags.Body }, "donor": func() { j.Donor = flags.Donor }, "output": func() { j.Output = flags.Output },
+		"repo": func() { j.Repo = flags.Repo }, "base-model": func() { j.BaseModel = flags.BaseModel },
 		"recipe": func() { j.Recipe = flags.Recipe }, "dialect": func() { j.Dialect = flags.Dialect }, "math": func() { j.Math = flags.Math },
 		"groups": func() { j.Groups = flags.Groups }, "search": func() { j.Search = flags.Search }, "shard-size": func() { j.ShardSize = flags.ShardSize },
 		"workers": func() { j.Workers = flags.Workers }, "sha256": func() { j.SHA256 = flags.SHA256 },

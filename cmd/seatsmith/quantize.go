@@ -84,6 +84,9 @@ func (a *app) forged(j line.Job, out *line.Outcome) {
 	} else {
 		a.say("Not verified yet: `seatsmith verify %s --source %s%s`", quoted(out.Output), quoted(j.Body), donorFlag(j.Donor))
 	}
+	if out.Upload != "" {
+		a.say("To publish it: %s", out.Upload)
+	}
 	a.say("Records of this run: %s", out.Run)
 }
 

@@ -53,8 +53,9 @@ type Outcome struct {
 	HeadFrom string                `json:"head_from"`         // body | donor | none
 	Renamed  []model.Rename        `json:"renamed,omitempty"` // tensors of the body that got the names of the served class
 	Findings []playbook.Finding    `json:"findings"`
-	Verified bool                  `json:"verified"` // false: nobody has looked at the output yet
-	Verify   *verify.Report        `json:"verify"`   // nil when the line ended before it, or for quantize
+	Upload   string                `json:"upload,omitempty"` // the command that puts the folder on the hub
+	Verified bool                  `json:"verified"`         // false: nobody has looked at the output yet
+	Verify   *verify.Report        `json:"verify"`           // nil when the line ended before it, or for quantize
 }
 
 // judge sets the verdict from every finding that the line collected.
@@ -197,10 +198,24 @@ func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *O
 		err = errors.Join(err, log.close())
 	}()
 
-	o := write.Options{Workers: j.Workers, SHA256: j.SHA256, Begin: log.begin, Progress: rep.Progress, Event: log.event}
+	seals := judging != nil && j.Kind == "" // forge publishes with a card and sums
+	o := write.Options{Workers: j.Workers, SHA256: j.SHA256 || seals, Begin: log.begin, Progress: rep.Progress, Event: log.event}
 	if judging != nil {
 		o.Accept = func(ctx context.Context, done *write.Result) error {
-			return accept(ctx, j, *judging, done, out, rep, log)
+			if err := accept(ctx, j, *judging, done, out, rep, log); err != nil || !seals {
+				return err
+			}
+			c := newCard(j, p, view, out.Verify)
+			found, err := seal(ctx, done.Dir, c)
+			found = append(found, c.gaps()...)
+			rep.findings("card", found)
+			out.Findings = append(out.Findings, found...)
+			out.judge()
+			if err == nil && playbook.Worst(found) == playbook.Error {
+				err = errNotGood
+			}
+			out.Upload = c.upload(j.Output)
+			return err
 		}
 	}
 	rep.stage("write")

@@ -24,14 +24,16 @@ type Job struct {
 	Schema    int    `yaml:"schema" json:"schema"`                 // 1
 	Kind      string `yaml:"kind,omitempty" json:"kind,omitempty"` // "" for forge and quantize; in the record of a run also graft, splice, convert
 	Name      string `yaml:"name" json:"name"`
-	Body      string `yaml:"body" json:"body"`                           // folder of the fine-tune
-	Donor     string `yaml:"donor,omitempty" json:"donor,omitempty"`     // base that has the head: folder (may be partial) or one file
-	Output    string `yaml:"output" json:"output"`                       // must not exist
-	Recipe    string `yaml:"recipe,omitempty" json:"recipe,omitempty"`   // built-in name or YAML file
-	Dialect   string `yaml:"dialect,omitempty" json:"dialect,omitempty"` // compressed-tensors
-	Math      string `yaml:"math,omitempty" json:"math,omitempty"`       // modelopt | ct
-	Search    string `yaml:"search,omitempty" json:"search,omitempty"`   // max
-	Groups    string `yaml:"groups,omitempty" json:"groups,omitempty"`   // server | llm-compressor
+	Body      string `yaml:"body" json:"body"`                                 // folder of the fine-tune
+	Donor     string `yaml:"donor,omitempty" json:"donor,omitempty"`           // base that has the head: folder (may be partial) or one file
+	Output    string `yaml:"output" json:"output"`                             // must not exist
+	Repo      string `yaml:"repo,omitempty" json:"repo,omitempty"`             // OWNER/NAME that the output gets on the hub, for the card and the upload command
+	BaseModel string `yaml:"base_model,omitempty" json:"base_model,omitempty"` // OWNER/NAME of the fine-tune on the hub, for the card
+	Recipe    string `yaml:"recipe,omitempty" json:"recipe,omitempty"`         // built-in name or YAML file
+	Dialect   string `yaml:"dialect,omitempty" json:"dialect,omitempty"`       // compressed-tensors
+	Math      string `yaml:"math,omitempty" json:"math,omitempty"`             // modelopt | ct
+	Search    string `yaml:"search,omitempty" json:"search,omitempty"`         // max
+	Groups    string `yaml:"groups,omitempty" json:"groups,omitempty"`         // server | llm-compressor
 	ShardSize string `yaml:"shard_size,omitempty" json:"shard_size,omitempty"`
 	Workers   int    `yaml:"workers,omitempty" json:"workers,omitempty"` // 0: one per CPU
 	SHA256    bool   `yaml:"sha256,omitempty" json:"sha256,omitempty"`

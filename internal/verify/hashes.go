@@ -130,6 +130,9 @@ func (j *judge) unrecorded(p *model.Provenance) error {
 			return err
 		}
 		name := filepath.ToSlash(rel)
+		if _, ok := j.summed[name]; ok || j.summed != nil && name == sumsName {
+			return nil // SHA256SUMS knows it
+		}
 		if _, ok := p.Files[name]; ok || name == model.ProvenanceFile || slices.Contains(j.unlisted, name) {
 			return nil
 		}

@@ -63,7 +63,7 @@ func Checkpoint(ctx context.Context, dir string, o Options) (*Report, error) {
 	if err := j.readRecord(); err != nil {
 		return nil, fmt.Errorf("verifying %s: %w", dir, err)
 	}
-	for _, stage := range []func(context.Context) error{j.scales, j.compare, j.alone, j.files, j.hashes} {
+	for _, stage := range []func(context.Context) error{j.scales, j.compare, j.alone, j.files, j.readSums, j.hashes, j.sums} {
 		if err := stage(ctx); err != nil {
 			return nil, fmt.Errorf("verifying %s: %w", dir, err)
 		}
@@ -134,6 +134,7 @@ type judge struct {
 	companions       int                // of the source that were compared
 	record           *model.Provenance  // nil: none, or none that can be believed
 	unrecordedFolder bool               // there is no record
+	summed           map[string]string  // what SHA256SUMS says, by file; nil without one
 	unlisted         []string           // files that the record should list and does not
 	natives          map[string]float32 // per module, the recorded native scale that makes the stored one
 
