@@ -25,9 +25,10 @@ const cardFile = "README.md"
 // maxCardBytes bounds a card that is read for its front matter.
 const maxCardBytes = 4 << 20
 
-// card is what the model card of an output says. It holds no path and no date: equal work gives an equal card.
+// card is what the model card of an output says. It holds no path, no date and not the output's name on this machine: equal
+// work on a body of the same name gives an equal card.
 type card struct {
-	name, repo  string // of the output: its folder's name, and owner/name on the hub
+	name, repo  string // of the output: owner/name on the hub, and the name alone
 	base, donor string // owner/name where known, else the folder's name
 	plan        *plan.Plan
 	report      *verify.Report
@@ -106,7 +107,7 @@ func hubName(dir string) string {
 
 func newCard(j Job, p *plan.Plan, view *model.Model, report *verify.Report) *card {
 	c := &card{
-		name: filepath.Base(j.Output), repo: j.Repo, base: j.BaseModel, plan: p, report: report, job: j,
+		repo: j.Repo, base: j.BaseModel, plan: p, report: report, job: j,
 		head: view.Head, headFrom: headFrom(view), vision: view.Config.Vision, body: carried(view),
 	}
 	if c.base == "" {
@@ -121,8 +122,9 @@ func newCard(j Job, p *plan.Plan, view *model.Model, report *verify.Report) *car
 		}
 	}
 	if c.repo == "" {
-		c.repo = "OWNER/" + c.name
+		c.repo = "OWNER/" + c.base[strings.LastIndexByte(c.base, '/')+1:] + "-NVFP4"
 	}
+	c.name = c.repo[strings.LastIndexByte(c.repo, '/')+1:]
 	return c
 }
 
@@ -245,7 +247,7 @@ func (c *card) render() ([]byte, error) {
 	say("| what | BLAKE3 |\n|---|---|\n| source (configuration and shard headers) | `%s` |\n| plan | `%s` |\n\n", c.plan.Source, c.plan.Hash())
 	say("`seatsmith.json` has the hash of every file, `SHA256SUMS` those that `sha256sum -c` reads; `seatsmith verify` checks both.\n")
 	say("The folder was judged as %s would load it before it had its name: %s.\n\n", c.report.Engine, c.report.Verdict)
-	say("```\n%s\n```\n", c.upload("./"+c.name))
+	say("To put the folder on the hub, inside it:\n\n```\n%s\n```\n", c.upload("."))
 	return b.Bytes(), nil
 }
 
