@@ -35,6 +35,9 @@ func (b *Bound) Dead(resolved []Resolution) []Dead {
 	if b.Quantization == nil {
 		return nil
 	}
+	if b.opt != nil {
+		return b.deadModelOpt(resolved)
+	}
 	mods := b.known(resolved)
 	var out []Dead
 	for i := range b.ignore.list {

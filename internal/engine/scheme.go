@@ -81,7 +81,7 @@ var (
 // FP8 scales are float32 in the server; BF16 and F16 ones are converted without loss and so are good. A scheme of modelopt
 // has its own names, see modelopt.
 func (s Scheme) Tensors(out, in int64) []Need {
-	if s.ModelOpt {
+	if s.ModelOpt && s.Kind != Plain {
 		return s.modelopt(out, in)
 	}
 	switch s.Kind {
