@@ -128,3 +128,58 @@ func BenchmarkFirstNonFinite(b *testing.B) {
 		})
 	}
 }
+
+// perLevelF32 is perLevel for a float32 source; bytes per second are those of the source, four per weight.
+func perLevelF32(b *testing.B, f func(src []byte)) {
+	src := widened(benchTile(1 << 19))
+	for _, level := range numeric.LevelNames() {
+		b.Run(level, func(b *testing.B) {
+			defer numeric.UseLevel(level)()
+			b.SetBytes(int64(len(src)))
+			for b.Loop() {
+				f(src)
+			}
+		})
+	}
+}
+
+func BenchmarkAmaxF32(b *testing.B) {
+	perLevelF32(b, func(src []byte) { numeric.AmaxF32(src) })
+}
+
+func BenchmarkNVFP4F32(b *testing.B) {
+	for _, m := range maths[1:] {
+		codes, scales := make([]byte, 1<<17), make([]byte, 1<<14)
+		q := numeric.NewNVFP4(m, 0.1)
+		b.Run(m.String(), func(b *testing.B) {
+			perLevelF32(b, func(src []byte) { q.EncodeF32(codes, scales, src) })
+		})
+	}
+}
+
+func BenchmarkFP8F32(b *testing.B) {
+	dst := make([]byte, 1<<18)
+	for _, m := range maths[1:] {
+		b.Run(m.String(), func(b *testing.B) {
+			perLevelF32(b, func(src []byte) { numeric.EncodeFP8F32(m, true, dst, src, 0.0002) })
+		})
+	}
+}
+
+// BenchmarkWiden measures the plain loops between formats, in source bytes per second.
+func BenchmarkWiden(b *testing.B) {
+	src := benchTile(1 << 20)
+	dst := make([]byte, 4<<20)
+	for name, f := range map[string]func(){
+		"F16":         func() { numeric.WidenF16(dst[:2<<20], src) },
+		"E4M3":        func() { numeric.WidenE4M3(dst, src, 0.002) },
+		"F32-to-BF16": func() { numeric.RoundF32(dst[:1<<19], src) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(src)))
+			for b.Loop() {
+				f()
+			}
+		})
+	}
+}

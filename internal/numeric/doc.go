@@ -1,4 +1,4 @@
-// Package numeric turns BF16 weights into NVFP4 and FP8 bytes, and back, bit for bit as the tools do
+// Package numeric turns BF16, F16, F32 and FP8 weights into NVFP4 and FP8 bytes, and back, bit for bit as the tools do
 // that a server's users already trust.
 //
 // # Words
@@ -18,6 +18,10 @@
 //	e.AddBF16(values, tile)                       // how far it is off
 //
 // FP8 goes the same way: AmaxBF16 of a row or a tensor, FP8Scale, EncodeFP8BF16, DecodeFP8.
+//
+// A weight of another dtype takes the same way as float32: WidenF16 and WidenE4M3 make float32 of F16 and of scaled E4M3,
+// then AmaxF32, EncodeF32 and EncodeFP8F32. There is one formula for all dtypes, and no detour through BF16: equal values
+// give equal bytes, and values that BF16 would merge stay apart. RoundF32 is for tensors that are kept, as BF16.
 //
 // A tensor for which q.Extreme() is true is beyond the format; its caller should leave it alone. For a
 // checkpoint in modelopt's spelling DecodeNVFP4Multiplier replaces DecodeNVFP4.
@@ -46,7 +50,7 @@
 //
 // # Slices
 //
-// BF16 input is little-endian bytes at any alignment. The lengths of the slices of one call must
+// BF16 and float32 input is little-endian bytes at any alignment. The lengths of the slices of one call must
 // match as documented; a mismatch is a mistake of the calling code, not of any input, and panics with
 // a message that gives the lengths, as indexing out of range does.
 //

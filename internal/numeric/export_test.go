@@ -44,3 +44,11 @@ func AddBF16Reference(decoded []float32, src []byte) Error {
 var Reciprocal = reciprocal
 
 func E2M1ByCell(f float32) uint8 { return e2m1Cells[e2m1Cell(math.Float32bits(f))] }
+
+// EncodeFP8F32Reference is the plain definition of EncodeFP8F32.
+func EncodeFP8F32Reference(m Math, channel bool, dst, src []byte, scale float32) {
+	encodeFP8F32Reference(dst, src, fp8Divisor(m, channel, scale), fp8RoundsQuotient(m, channel))
+}
+
+// RoundF32Reference is the plain definition of RoundF32.
+var RoundF32Reference = roundF32Reference

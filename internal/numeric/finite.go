@@ -4,8 +4,9 @@ import "encoding/binary"
 
 // Infinity of each format as an integer: the exponent alone, all ones. A magnitude from here up is Inf, then NaN.
 const (
-	fp16Infinity = 0x7c00
-	fp32Infinity = 0x7f800000
+	fp16Infinity  = 0x7c00
+	fp32Infinity  = 0x7f800000
+	fp32Magnitude = 0x7fffffff // mask that drops the sign
 )
 
 // FirstNonFiniteBF16 returns the element index of the first NaN or Inf of src (little-endian BF16 bytes, any alignment),

@@ -120,3 +120,29 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFloat32 codes any float32 bytes with any scale: every level gives the reference's bytes.
+func FuzzFloat32(f *testing.F) {
+	for _, src := range seeds() {
+		f.Add(widened(src[:len(src)/32*32]), uint8(0), uint32(0x39918619))
+		f.Add(src, uint8(2), uint32(0x45620000))
+	}
+	f.Add(floats(math.Float32frombits(0x7fffffff), math.Float32frombits(0xff800001), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14), uint8(2), uint32(0x45620000))
+	f.Fuzz(func(t *testing.T, src []byte, m uint8, bits uint32) {
+		src = src[:len(src)/64*64]
+		math32 := numeric.Math(m % 3)
+		amax, _ := numeric.AmaxF32(src)
+		for _, name := range numeric.LevelNames() {
+			restore := numeric.UseLevel(name)
+			requireSameF32(t, numeric.NewNVFP4(math32, amax), src)
+			requireSameF32(t, numeric.NVFP4{Math: math32, Global: math.Float32frombits(bits)}, src)
+			requireSameFP8F32(t, math32, m&1 == 0, src, math.Float32frombits(bits))
+			restore()
+		}
+		got, want := make([]byte, len(src)/2), make([]byte, len(src)/2)
+		changed, bad := numeric.RoundF32(got, src)
+		if n, b := numeric.RoundF32Reference(want, src); n != changed || b != bad || string(got) != string(want) {
+			t.Fatalf("rounding to BF16 differs from its definition")
+		}
+	})
+}

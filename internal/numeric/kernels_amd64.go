@@ -46,3 +46,33 @@ func errorAVX512(sums *errorSums, decoded *float32, src *byte, groups int)
 
 //go:noescape
 func errorAVX2(sums *errorSums, decoded *float32, src *byte, groups int)
+
+//go:noescape
+func amaxF32AVX512(src *byte, groups int) (bits uint32)
+
+//go:noescape
+func nvfp4ModeloptF32AVX512(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+
+//go:noescape
+func nvfp4CTF32AVX512(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+
+//go:noescape
+func fp8F32AVX512(dst, src *byte, groups int, divisor float32)
+
+//go:noescape
+func fp8RoundedF32AVX512(dst, src *byte, groups int, divisor float32)
+
+//go:noescape
+func amaxF32AVX2(src *byte, groups int) (bits uint32)
+
+//go:noescape
+func nvfp4ModeloptF32AVX2(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+
+//go:noescape
+func nvfp4CTF32AVX2(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+
+//go:noescape
+func fp8F32AVX2(dst, src *byte, groups int, divisor float32)
+
+//go:noescape
+func fp8RoundedF32AVX2(dst, src *byte, groups int, divisor float32)

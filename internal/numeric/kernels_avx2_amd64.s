@@ -3,8 +3,8 @@
 #include "textflag.h"
 
 DATA pool<>+0(SB)/4, $0x7fff7fff
-DATA pool<>+4(SB)/4, $0x7f800000
-DATA pool<>+8(SB)/4, $0x7fffffff
+DATA pool<>+4(SB)/4, $0x7fffffff
+DATA pool<>+8(SB)/4, $0x7f800000
 DATA pool<>+12(SB)/4, $0x40c00000
 DATA pool<>+16(SB)/4, $0x3f800000
 DATA pool<>+20(SB)/4, $0x43e00000
@@ -39,16 +39,17 @@ DATA pool<>+132(SB)/4, $0x00000002
 DATA pool<>+136(SB)/4, $0x00000006
 DATA pool<>+140(SB)/4, $0x00000003
 DATA pool<>+144(SB)/4, $0x00000007
-DATA pool<>+148(SB)/4, $0x00000000
-DATA pool<>+152(SB)/4, $0x3f000000
-DATA pool<>+156(SB)/4, $0x3f800000
-DATA pool<>+160(SB)/4, $0x3fc00000
-DATA pool<>+164(SB)/4, $0x40000000
-DATA pool<>+168(SB)/4, $0x40400000
-DATA pool<>+172(SB)/4, $0x40800000
-DATA pool<>+176(SB)/4, $0x40c00000
-DATA pool<>+180(SB)/4, $0x80000000
-GLOBL pool<>(SB), RODATA|NOPTR, $184
+DATA pool<>+148(SB)/4, $0x7f800001
+DATA pool<>+152(SB)/4, $0x00000000
+DATA pool<>+156(SB)/4, $0x3f000000
+DATA pool<>+160(SB)/4, $0x3f800000
+DATA pool<>+164(SB)/4, $0x3fc00000
+DATA pool<>+168(SB)/4, $0x40000000
+DATA pool<>+172(SB)/4, $0x40400000
+DATA pool<>+176(SB)/4, $0x40800000
+DATA pool<>+180(SB)/4, $0x40c00000
+DATA pool<>+184(SB)/4, $0x80000000
+GLOBL pool<>(SB), RODATA|NOPTR, $188
 
 // func amaxAVX2(src *byte, groups int) (bits uint16)
 // Largest BF16 magnitude of groups of 256 bytes, as an integer.
@@ -94,8 +95,52 @@ loop:
 	VZEROUPPER
 	RET
 
+// func amaxF32AVX2(src *byte, groups int) (bits uint32)
+// Largest float32 magnitude of groups of 256 bytes, as an integer.
+TEXT ·amaxF32AVX2(SB), NOSPLIT, $0-20
+	MOVQ src+0(FP), SI
+	MOVQ groups+8(FP), CX
+	VPBROADCASTD pool<>+4(SB), Y4
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+loop:
+	VPAND 0(SI), Y4, Y5
+	VPMAXUD Y5, Y0, Y0
+	VPAND 32(SI), Y4, Y6
+	VPMAXUD Y6, Y1, Y1
+	VPAND 64(SI), Y4, Y7
+	VPMAXUD Y7, Y2, Y2
+	VPAND 96(SI), Y4, Y8
+	VPMAXUD Y8, Y3, Y3
+	VPAND 128(SI), Y4, Y9
+	VPMAXUD Y9, Y0, Y0
+	VPAND 160(SI), Y4, Y10
+	VPMAXUD Y10, Y1, Y1
+	VPAND 192(SI), Y4, Y11
+	VPMAXUD Y11, Y2, Y2
+	VPAND 224(SI), Y4, Y12
+	VPMAXUD Y12, Y3, Y3
+	ADDQ $256, SI
+	DECQ CX
+	JNZ loop
+	VPMAXUD Y1, Y0, Y0
+	VPMAXUD Y3, Y2, Y2
+	VPMAXUD Y2, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0x4e, X0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0xb1, X0, X1
+	VPMAXUD X1, X0, X0
+	VMOVD X0, AX
+	MOVL AX, bits+16(FP)
+	VZEROUPPER
+	RET
+
 // func nvfp4ModeloptAVX2(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
-// Codes groups of 8 blocks. divisor is fl(6*global) for modelopt, 6 for ct.
+// Codes groups of 8 blocks of BF16. divisor is fl(6*global) for modelopt, 6 for ct.
 // Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.
 TEXT ·nvfp4ModeloptAVX2(SB), NOSPLIT, $32-48
 	MOVQ codes+0(FP), R8
@@ -103,12 +148,12 @@ TEXT ·nvfp4ModeloptAVX2(SB), NOSPLIT, $32-48
 	MOVQ src+16(FP), R10
 	MOVQ groups+24(FP), R11
 	XORQ R12, R12
-	VPBROADCASTD pool<>+4(SB), Y15
-	VPBROADCASTD pool<>+8(SB), Y14
-	VPBROADCASTD pool<>+0(SB), Y13
+	VPBROADCASTD pool<>+8(SB), Y15
+	VPBROADCASTD pool<>+4(SB), Y14
 	VBROADCASTSS pool<>+12(SB), Y12
 	VBROADCASTSS pool<>+16(SB), Y11
 	VPXOR Y10, Y10, Y10
+	VPBROADCASTD pool<>+0(SB), Y13
 group:
 	// Y0: the largest magnitude of 8 blocks
 	VPAND 0(R10), Y13, Y0
@@ -238,7 +283,7 @@ blocks:
 	RET
 
 // func nvfp4CTAVX2(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
-// Codes groups of 8 blocks. divisor is fl(6*global) for modelopt, 6 for ct.
+// Codes groups of 8 blocks of BF16. divisor is fl(6*global) for modelopt, 6 for ct.
 // Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.
 TEXT ·nvfp4CTAVX2(SB), NOSPLIT, $32-48
 	MOVQ codes+0(FP), R8
@@ -246,12 +291,12 @@ TEXT ·nvfp4CTAVX2(SB), NOSPLIT, $32-48
 	MOVQ src+16(FP), R10
 	MOVQ groups+24(FP), R11
 	XORQ R12, R12
-	VPBROADCASTD pool<>+4(SB), Y15
-	VPBROADCASTD pool<>+8(SB), Y14
-	VPBROADCASTD pool<>+0(SB), Y13
+	VPBROADCASTD pool<>+8(SB), Y15
+	VPBROADCASTD pool<>+4(SB), Y14
 	VBROADCASTSS pool<>+12(SB), Y12
 	VBROADCASTSS pool<>+16(SB), Y11
 	VPXOR Y10, Y10, Y10
+	VPBROADCASTD pool<>+0(SB), Y13
 group:
 	// Y0: the largest magnitude of 8 blocks
 	VPAND 0(R10), Y13, Y0
@@ -398,10 +443,10 @@ TEXT ·fp8AVX2(SB), NOSPLIT, $0-28
 	MOVQ src+8(FP), SI
 	MOVQ groups+16(FP), CX
 	VBROADCASTSS divisor+24(FP), Y15
-	VPBROADCASTD pool<>+8(SB), Y14
+	VPBROADCASTD pool<>+4(SB), Y14
 	VBROADCASTSS pool<>+20(SB), Y13
 	VBROADCASTSS pool<>+28(SB), Y12
-	VPBROADCASTD pool<>+4(SB), Y11
+	VPBROADCASTD pool<>+8(SB), Y11
 	VPBROADCASTD pool<>+32(SB), Y10
 	VPBROADCASTD pool<>+108(SB), Y9
 	VPBROADCASTD pool<>+112(SB), Y8
@@ -496,10 +541,10 @@ TEXT ·fp8RoundedAVX2(SB), NOSPLIT, $0-28
 	MOVQ src+8(FP), SI
 	MOVQ groups+16(FP), CX
 	VBROADCASTSS divisor+24(FP), Y15
-	VPBROADCASTD pool<>+8(SB), Y14
+	VPBROADCASTD pool<>+4(SB), Y14
 	VBROADCASTSS pool<>+20(SB), Y13
 	VBROADCASTSS pool<>+28(SB), Y12
-	VPBROADCASTD pool<>+4(SB), Y11
+	VPBROADCASTD pool<>+8(SB), Y11
 	VPBROADCASTD pool<>+32(SB), Y10
 	VPBROADCASTD pool<>+108(SB), Y9
 	VPBROADCASTD pool<>+112(SB), Y8
@@ -510,11 +555,11 @@ loop:
 	VDIVPS Y15, Y4, Y4
 	VPSLLD $15, Y4, Y5
 	VPSRLD $31, Y5, Y5
-	VPADDD Y7, Y4, Y4
-	VPADDD Y5, Y4, Y4
-	VPSRLD $16, Y4, Y4
-	VPSLLD $16, Y4, Y4
-	VPAND Y14, Y4, Y0
+	VPADDD Y7, Y5, Y5
+	VPADDD Y4, Y5, Y5
+	VPSRLD $16, Y5, Y5
+	VPSLLD $16, Y5, Y5
+	VPAND Y14, Y5, Y0
 	VMINPS Y13, Y0, Y0
 	VMAXPS Y12, Y0, Y5
 	VPAND Y11, Y5, Y5
@@ -533,11 +578,11 @@ loop:
 	VDIVPS Y15, Y4, Y4
 	VPSLLD $15, Y4, Y5
 	VPSRLD $31, Y5, Y5
-	VPADDD Y7, Y4, Y4
-	VPADDD Y5, Y4, Y4
-	VPSRLD $16, Y4, Y4
-	VPSLLD $16, Y4, Y4
-	VPAND Y14, Y4, Y1
+	VPADDD Y7, Y5, Y5
+	VPADDD Y4, Y5, Y5
+	VPSRLD $16, Y5, Y5
+	VPSLLD $16, Y5, Y5
+	VPAND Y14, Y5, Y1
 	VMINPS Y13, Y1, Y1
 	VMAXPS Y12, Y1, Y5
 	VPAND Y11, Y5, Y5
@@ -556,11 +601,11 @@ loop:
 	VDIVPS Y15, Y4, Y4
 	VPSLLD $15, Y4, Y5
 	VPSRLD $31, Y5, Y5
-	VPADDD Y7, Y4, Y4
-	VPADDD Y5, Y4, Y4
-	VPSRLD $16, Y4, Y4
-	VPSLLD $16, Y4, Y4
-	VPAND Y14, Y4, Y2
+	VPADDD Y7, Y5, Y5
+	VPADDD Y4, Y5, Y5
+	VPSRLD $16, Y5, Y5
+	VPSLLD $16, Y5, Y5
+	VPAND Y14, Y5, Y2
 	VMINPS Y13, Y2, Y2
 	VMAXPS Y12, Y2, Y5
 	VPAND Y11, Y5, Y5
@@ -579,11 +624,11 @@ loop:
 	VDIVPS Y15, Y4, Y4
 	VPSLLD $15, Y4, Y5
 	VPSRLD $31, Y5, Y5
-	VPADDD Y7, Y4, Y4
-	VPADDD Y5, Y4, Y4
-	VPSRLD $16, Y4, Y4
-	VPSLLD $16, Y4, Y4
-	VPAND Y14, Y4, Y3
+	VPADDD Y7, Y5, Y5
+	VPADDD Y4, Y5, Y5
+	VPSRLD $16, Y5, Y5
+	VPSLLD $16, Y5, Y5
+	VPAND Y14, Y5, Y3
 	VMINPS Y13, Y3, Y3
 	VMAXPS Y12, Y3, Y5
 	VPAND Y11, Y5, Y5
@@ -611,6 +656,537 @@ loop:
 	VZEROUPPER
 	RET
 
+// func nvfp4ModeloptF32AVX2(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+// Codes groups of 8 blocks of float32. divisor is fl(6*global) for modelopt, 6 for ct.
+// Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.
+TEXT ·nvfp4ModeloptF32AVX2(SB), NOSPLIT, $32-48
+	MOVQ codes+0(FP), R8
+	MOVQ scales+8(FP), R9
+	MOVQ src+16(FP), R10
+	MOVQ groups+24(FP), R11
+	XORQ R12, R12
+	VPBROADCASTD pool<>+8(SB), Y15
+	VPBROADCASTD pool<>+4(SB), Y14
+	VBROADCASTSS pool<>+12(SB), Y12
+	VBROADCASTSS pool<>+16(SB), Y11
+	VPXOR Y10, Y10, Y10
+group:
+	// Y0: the largest magnitude of 8 blocks
+	VPAND 0(R10), Y14, Y0
+	VPAND 32(R10), Y14, Y8
+	VPMAXUD Y8, Y0, Y0
+	VPAND 64(R10), Y14, Y1
+	VPAND 96(R10), Y14, Y8
+	VPMAXUD Y8, Y1, Y1
+	VPAND 128(R10), Y14, Y2
+	VPAND 160(R10), Y14, Y8
+	VPMAXUD Y8, Y2, Y2
+	VPAND 192(R10), Y14, Y3
+	VPAND 224(R10), Y14, Y8
+	VPMAXUD Y8, Y3, Y3
+	VPAND 256(R10), Y14, Y4
+	VPAND 288(R10), Y14, Y8
+	VPMAXUD Y8, Y4, Y4
+	VPAND 320(R10), Y14, Y5
+	VPAND 352(R10), Y14, Y8
+	VPMAXUD Y8, Y5, Y5
+	VPAND 384(R10), Y14, Y6
+	VPAND 416(R10), Y14, Y8
+	VPMAXUD Y8, Y6, Y6
+	VPAND 448(R10), Y14, Y7
+	VPAND 480(R10), Y14, Y8
+	VPMAXUD Y8, Y7, Y7
+	VPUNPCKLDQ Y2, Y0, Y8
+	VPUNPCKHDQ Y2, Y0, Y9
+	VPMAXUD Y9, Y8, Y0
+	VPUNPCKLDQ Y3, Y1, Y8
+	VPUNPCKHDQ Y3, Y1, Y9
+	VPMAXUD Y9, Y8, Y1
+	VPUNPCKLDQ Y1, Y0, Y8
+	VPUNPCKHDQ Y1, Y0, Y9
+	VPMAXUD Y9, Y8, Y0
+	VPUNPCKLDQ Y6, Y4, Y8
+	VPUNPCKHDQ Y6, Y4, Y9
+	VPMAXUD Y9, Y8, Y4
+	VPUNPCKLDQ Y7, Y5, Y8
+	VPUNPCKHDQ Y7, Y5, Y9
+	VPMAXUD Y9, Y8, Y5
+	VPUNPCKLDQ Y5, Y4, Y8
+	VPUNPCKHDQ Y5, Y4, Y9
+	VPMAXUD Y9, Y8, Y4
+	VPERM2I128 $0x20, Y4, Y0, Y8
+	VPERM2I128 $0x31, Y4, Y0, Y9
+	VPMAXUD Y9, Y8, Y0
+	VPBROADCASTD pool<>+148(SB), Y8
+	VPMINUD Y8, Y0, Y0
+	VBROADCASTSS divisor+36(FP), Y1
+	VDIVPS Y1, Y0, Y1
+	VBROADCASTSS pool<>+20(SB), Y4
+	// p = m/divisor; 0 -> 1; NaN and what is above -> 448; at least 2^-9
+	VCMPPS $0, Y10, Y1, Y2
+	VBLENDVPS Y2, Y11, Y1, Y1
+	VMINPS Y4, Y1, Y1
+	VBROADCASTSS pool<>+24(SB), Y4
+	VMAXPS Y4, Y1, Y1
+	VBROADCASTSS global+32(FP), Y5
+	// Y3: value of the E4M3 scale, Y2: its code in the low byte
+	VBROADCASTSS pool<>+28(SB), Y2
+	VMAXPS Y2, Y1, Y2
+	VPAND Y15, Y2, Y2
+	VPBROADCASTD pool<>+32(SB), Y3
+	VPADDD Y3, Y2, Y3
+	VADDPS Y3, Y1, Y1
+	VPSRLD $20, Y2, Y2
+	VPADDD Y2, Y1, Y2
+	VSUBPS Y3, Y1, Y3
+	VPSHUFB pool<>+36(SB), Y2, Y2
+	VEXTRACTI128 $1, Y2, X4
+	VPUNPCKLDQ X4, X2, X2
+	VMOVQ X2, (R9)
+	VMULPS Y5, Y3, Y3
+	// collapsed: m is not zero, but m/loc rounds to code 0
+	VMOVUPS Y3, 0(SP)
+	VDIVPS Y3, Y0, Y1
+	VBROADCASTSS pool<>+68(SB), Y2
+	VCMPPS $2, Y2, Y1, Y1
+	VPCMPEQD Y10, Y0, Y0
+	VPANDN Y1, Y0, Y0
+	VMOVMSKPS Y0, AX
+	POPCNTL AX, AX
+	ADDQ AX, R12
+	VPBROADCASTD pool<>+72(SB), Y9
+	VPBROADCASTD pool<>+76(SB), Y8
+	VPBROADCASTD pool<>+80(SB), Y7
+	VPBROADCASTD pool<>+84(SB), Y6
+	// one block a turn; BX: its scale
+	MOVQ SP, BX
+	MOVQ $8, CX
+blocks:
+	VBROADCASTSS (BX), Y5
+	VMOVUPS 0(R10), Y0
+	VDIVPS Y5, Y0, Y4
+	VPAND Y14, Y4, Y0
+	VMINPS Y12, Y0, Y0
+	VMAXPS Y11, Y0, Y1
+	VPAND Y15, Y1, Y1
+	VCMPPS $1, Y10, Y4, Y4
+	VPAND Y7, Y4, Y4
+	VPSRLD $22, Y1, Y3
+	VPADDD Y9, Y1, Y1
+	VADDPS Y1, Y0, Y0
+	VPADDD Y3, Y0, Y0
+	VPAND Y8, Y0, Y0
+	VPOR Y4, Y0, Y0
+	VMOVUPS 32(R10), Y2
+	VDIVPS Y5, Y2, Y4
+	VPAND Y14, Y4, Y2
+	VMINPS Y12, Y2, Y2
+	VMAXPS Y11, Y2, Y1
+	VPAND Y15, Y1, Y1
+	VCMPPS $1, Y10, Y4, Y4
+	VPAND Y7, Y4, Y4
+	VPSRLD $22, Y1, Y3
+	VPADDD Y9, Y1, Y1
+	VADDPS Y1, Y2, Y2
+	VPADDD Y3, Y2, Y2
+	VPAND Y8, Y2, Y2
+	VPOR Y4, Y2, Y2
+	// words of two codes, then bytes in the order of the elements
+	VPACKUSDW Y2, Y0, Y0
+	VPMADDWD Y6, Y0, Y0
+	VPSHUFB pool<>+36(SB), Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPUNPCKLWD X1, X0, X0
+	VMOVQ X0, (R8)
+	ADDQ $64, R10
+	ADDQ $8, R8
+	ADDQ $4, BX
+	DECQ CX
+	JNZ blocks
+	ADDQ $8, R9
+	DECQ R11
+	JNZ group
+	MOVQ R12, collapsed+40(FP)
+	VZEROUPPER
+	RET
+
+// func nvfp4CTF32AVX2(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+// Codes groups of 8 blocks of float32. divisor is fl(6*global) for modelopt, 6 for ct.
+// Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.
+TEXT ·nvfp4CTF32AVX2(SB), NOSPLIT, $32-48
+	MOVQ codes+0(FP), R8
+	MOVQ scales+8(FP), R9
+	MOVQ src+16(FP), R10
+	MOVQ groups+24(FP), R11
+	XORQ R12, R12
+	VPBROADCASTD pool<>+8(SB), Y15
+	VPBROADCASTD pool<>+4(SB), Y14
+	VBROADCASTSS pool<>+12(SB), Y12
+	VBROADCASTSS pool<>+16(SB), Y11
+	VPXOR Y10, Y10, Y10
+group:
+	// Y0: the largest magnitude of 8 blocks
+	VPAND 0(R10), Y14, Y0
+	VPAND 32(R10), Y14, Y8
+	VPMAXUD Y8, Y0, Y0
+	VPAND 64(R10), Y14, Y1
+	VPAND 96(R10), Y14, Y8
+	VPMAXUD Y8, Y1, Y1
+	VPAND 128(R10), Y14, Y2
+	VPAND 160(R10), Y14, Y8
+	VPMAXUD Y8, Y2, Y2
+	VPAND 192(R10), Y14, Y3
+	VPAND 224(R10), Y14, Y8
+	VPMAXUD Y8, Y3, Y3
+	VPAND 256(R10), Y14, Y4
+	VPAND 288(R10), Y14, Y8
+	VPMAXUD Y8, Y4, Y4
+	VPAND 320(R10), Y14, Y5
+	VPAND 352(R10), Y14, Y8
+	VPMAXUD Y8, Y5, Y5
+	VPAND 384(R10), Y14, Y6
+	VPAND 416(R10), Y14, Y8
+	VPMAXUD Y8, Y6, Y6
+	VPAND 448(R10), Y14, Y7
+	VPAND 480(R10), Y14, Y8
+	VPMAXUD Y8, Y7, Y7
+	VPUNPCKLDQ Y2, Y0, Y8
+	VPUNPCKHDQ Y2, Y0, Y9
+	VPMAXUD Y9, Y8, Y0
+	VPUNPCKLDQ Y3, Y1, Y8
+	VPUNPCKHDQ Y3, Y1, Y9
+	VPMAXUD Y9, Y8, Y1
+	VPUNPCKLDQ Y1, Y0, Y8
+	VPUNPCKHDQ Y1, Y0, Y9
+	VPMAXUD Y9, Y8, Y0
+	VPUNPCKLDQ Y6, Y4, Y8
+	VPUNPCKHDQ Y6, Y4, Y9
+	VPMAXUD Y9, Y8, Y4
+	VPUNPCKLDQ Y7, Y5, Y8
+	VPUNPCKHDQ Y7, Y5, Y9
+	VPMAXUD Y9, Y8, Y5
+	VPUNPCKLDQ Y5, Y4, Y8
+	VPUNPCKHDQ Y5, Y4, Y9
+	VPMAXUD Y9, Y8, Y4
+	VPERM2I128 $0x20, Y4, Y0, Y8
+	VPERM2I128 $0x31, Y4, Y0, Y9
+	VPMAXUD Y9, Y8, Y0
+	VPBROADCASTD pool<>+148(SB), Y8
+	VPMINUD Y8, Y0, Y0
+	VBROADCASTSS divisor+36(FP), Y1
+	VDIVPS Y1, Y0, Y1
+	VBROADCASTSS pool<>+20(SB), Y4
+	// s = global * bf(m/6); NaN and what is above -> 448
+	VPSRLD $16, Y1, Y2
+	VPBROADCASTD pool<>+88(SB), Y3
+	VPAND Y3, Y2, Y2
+	VPBROADCASTD pool<>+92(SB), Y3
+	VPADDD Y3, Y1, Y1
+	VPADDD Y2, Y1, Y1
+	VPBROADCASTD pool<>+96(SB), Y3
+	VPAND Y3, Y1, Y1
+	VBROADCASTSS global+32(FP), Y5
+	VMULPS Y5, Y1, Y1
+	VMINPS Y4, Y1, Y1
+	// Y3: value of the E4M3 scale, Y2: its code in the low byte
+	VBROADCASTSS pool<>+28(SB), Y2
+	VMAXPS Y2, Y1, Y2
+	VPAND Y15, Y2, Y2
+	VPBROADCASTD pool<>+32(SB), Y3
+	VPADDD Y3, Y2, Y3
+	VADDPS Y3, Y1, Y1
+	VPSRLD $20, Y2, Y2
+	VPADDD Y2, Y1, Y2
+	VSUBPS Y3, Y1, Y3
+	// zero -> 0.125
+	VCMPPS $0, Y10, Y3, Y4
+	VBROADCASTSS pool<>+100(SB), Y6
+	VBLENDVPS Y4, Y6, Y3, Y3
+	VPBROADCASTD pool<>+104(SB), Y6
+	VBLENDVPS Y4, Y6, Y2, Y2
+	VPSHUFB pool<>+36(SB), Y2, Y2
+	VEXTRACTI128 $1, Y2, X4
+	VPUNPCKLDQ X4, X2, X2
+	VMOVQ X2, (R9)
+	VDIVPS Y5, Y3, Y3
+	// collapsed: m is not zero, but m/loc rounds to code 0
+	VMOVUPS Y3, 0(SP)
+	VDIVPS Y3, Y0, Y1
+	VBROADCASTSS pool<>+68(SB), Y2
+	VCMPPS $2, Y2, Y1, Y1
+	VPCMPEQD Y10, Y0, Y0
+	VPANDN Y1, Y0, Y0
+	VMOVMSKPS Y0, AX
+	POPCNTL AX, AX
+	ADDQ AX, R12
+	VPBROADCASTD pool<>+72(SB), Y9
+	VPBROADCASTD pool<>+76(SB), Y8
+	VPBROADCASTD pool<>+80(SB), Y7
+	VPBROADCASTD pool<>+84(SB), Y6
+	// one block a turn; BX: its scale
+	MOVQ SP, BX
+	MOVQ $8, CX
+blocks:
+	VBROADCASTSS (BX), Y5
+	VMOVUPS 0(R10), Y0
+	VDIVPS Y5, Y0, Y4
+	VPAND Y14, Y4, Y0
+	VMINPS Y12, Y0, Y0
+	VMAXPS Y11, Y0, Y1
+	VPAND Y15, Y1, Y1
+	VCMPPS $1, Y10, Y4, Y4
+	VPAND Y7, Y4, Y4
+	VPSRLD $22, Y1, Y3
+	VPADDD Y9, Y1, Y1
+	VADDPS Y1, Y0, Y0
+	VPADDD Y3, Y0, Y0
+	VPAND Y8, Y0, Y0
+	VPOR Y4, Y0, Y0
+	VMOVUPS 32(R10), Y2
+	VDIVPS Y5, Y2, Y4
+	VPAND Y14, Y4, Y2
+	VMINPS Y12, Y2, Y2
+	VMAXPS Y11, Y2, Y1
+	VPAND Y15, Y1, Y1
+	VCMPPS $1, Y10, Y4, Y4
+	VPAND Y7, Y4, Y4
+	VPSRLD $22, Y1, Y3
+	VPADDD Y9, Y1, Y1
+	VADDPS Y1, Y2, Y2
+	VPADDD Y3, Y2, Y2
+	VPAND Y8, Y2, Y2
+	VPOR Y4, Y2, Y2
+	// words of two codes, then bytes in the order of the elements
+	VPACKUSDW Y2, Y0, Y0
+	VPMADDWD Y6, Y0, Y0
+	VPSHUFB pool<>+36(SB), Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPUNPCKLWD X1, X0, X0
+	VMOVQ X0, (R8)
+	ADDQ $64, R10
+	ADDQ $8, R8
+	ADDQ $4, BX
+	DECQ CX
+	JNZ blocks
+	ADDQ $8, R9
+	DECQ R11
+	JNZ group
+	MOVQ R12, collapsed+40(FP)
+	VZEROUPPER
+	RET
+
+// func fp8F32AVX2(dst, src *byte, groups int, divisor float32)
+// E4M3 of groups of 32 quotients, each a float32.
+TEXT ·fp8F32AVX2(SB), NOSPLIT, $0-28
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	VBROADCASTSS divisor+24(FP), Y15
+	VPBROADCASTD pool<>+4(SB), Y14
+	VBROADCASTSS pool<>+20(SB), Y13
+	VBROADCASTSS pool<>+28(SB), Y12
+	VPBROADCASTD pool<>+8(SB), Y11
+	VPBROADCASTD pool<>+32(SB), Y10
+	VPBROADCASTD pool<>+108(SB), Y9
+	VPBROADCASTD pool<>+112(SB), Y8
+	VPBROADCASTD pool<>+92(SB), Y7
+loop:
+	VMOVUPS 0(SI), Y4
+	VDIVPS Y15, Y4, Y4
+	VPAND Y14, Y4, Y0
+	VMINPS Y13, Y0, Y0
+	VMAXPS Y12, Y0, Y5
+	VPAND Y11, Y5, Y5
+	VPADDD Y10, Y5, Y6
+	VADDPS Y6, Y0, Y0
+	VPSRLD $20, Y5, Y5
+	VPADDD Y5, Y0, Y0
+	VCMPPS $3, Y4, Y4, Y5
+	VBLENDVPS Y5, Y9, Y0, Y0
+	VPAND Y9, Y0, Y0
+	VPSRLD $24, Y4, Y4
+	VPAND Y8, Y4, Y4
+	VPOR Y4, Y0, Y0
+	VMOVUPS 32(SI), Y4
+	VDIVPS Y15, Y4, Y4
+	VPAND Y14, Y4, Y1
+	VMINPS Y13, Y1, Y1
+	VMAXPS Y12, Y1, Y5
+	VPAND Y11, Y5, Y5
+	VPADDD Y10, Y5, Y6
+	VADDPS Y6, Y1, Y1
+	VPSRLD $20, Y5, Y5
+	VPADDD Y5, Y1, Y1
+	VCMPPS $3, Y4, Y4, Y5
+	VBLENDVPS Y5, Y9, Y1, Y1
+	VPAND Y9, Y1, Y1
+	VPSRLD $24, Y4, Y4
+	VPAND Y8, Y4, Y4
+	VPOR Y4, Y1, Y1
+	VMOVUPS 64(SI), Y4
+	VDIVPS Y15, Y4, Y4
+	VPAND Y14, Y4, Y2
+	VMINPS Y13, Y2, Y2
+	VMAXPS Y12, Y2, Y5
+	VPAND Y11, Y5, Y5
+	VPADDD Y10, Y5, Y6
+	VADDPS Y6, Y2, Y2
+	VPSRLD $20, Y5, Y5
+	VPADDD Y5, Y2, Y2
+	VCMPPS $3, Y4, Y4, Y5
+	VBLENDVPS Y5, Y9, Y2, Y2
+	VPAND Y9, Y2, Y2
+	VPSRLD $24, Y4, Y4
+	VPAND Y8, Y4, Y4
+	VPOR Y4, Y2, Y2
+	VMOVUPS 96(SI), Y4
+	VDIVPS Y15, Y4, Y4
+	VPAND Y14, Y4, Y3
+	VMINPS Y13, Y3, Y3
+	VMAXPS Y12, Y3, Y5
+	VPAND Y11, Y5, Y5
+	VPADDD Y10, Y5, Y6
+	VADDPS Y6, Y3, Y3
+	VPSRLD $20, Y5, Y5
+	VPADDD Y5, Y3, Y3
+	VCMPPS $3, Y4, Y4, Y5
+	VBLENDVPS Y5, Y9, Y3, Y3
+	VPAND Y9, Y3, Y3
+	VPSRLD $24, Y4, Y4
+	VPAND Y8, Y4, Y4
+	VPOR Y4, Y3, Y3
+	// 32 dwords to 32 bytes; packing works by lanes, the permutation restores the order
+	VPACKUSDW Y1, Y0, Y0
+	VPACKUSDW Y3, Y2, Y2
+	VPACKUSWB Y2, Y0, Y0
+	VMOVDQU pool<>+116(SB), Y4
+	VPERMD Y0, Y4, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $128, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func fp8RoundedF32AVX2(dst, src *byte, groups int, divisor float32)
+// E4M3 of groups of 32 quotients, each rounded to BF16 first.
+TEXT ·fp8RoundedF32AVX2(SB), NOSPLIT, $0-28
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	VBROADCASTSS divisor+24(FP), Y15
+	VPBROADCASTD pool<>+4(SB), Y14
+	VBROADCASTSS pool<>+20(SB), Y13
+	VBROADCASTSS pool<>+28(SB), Y12
+	VPBROADCASTD pool<>+8(SB), Y11
+	VPBROADCASTD pool<>+32(SB), Y10
+	VPBROADCASTD pool<>+108(SB), Y9
+	VPBROADCASTD pool<>+112(SB), Y8
+	VPBROADCASTD pool<>+92(SB), Y7
+loop:
+	VMOVUPS 0(SI), Y4
+	VDIVPS Y15, Y4, Y4
+	VPSLLD $15, Y4, Y5
+	VPSRLD $31, Y5, Y5
+	VPADDD Y7, Y5, Y5
+	VPADDD Y4, Y5, Y5
+	VPSRLD $16, Y5, Y5
+	VPSLLD $16, Y5, Y5
+	VPAND Y14, Y5, Y0
+	VMINPS Y13, Y0, Y0
+	VMAXPS Y12, Y0, Y5
+	VPAND Y11, Y5, Y5
+	VPADDD Y10, Y5, Y6
+	VADDPS Y6, Y0, Y0
+	VPSRLD $20, Y5, Y5
+	VPADDD Y5, Y0, Y0
+	VCMPPS $3, Y4, Y4, Y5
+	VBLENDVPS Y5, Y9, Y0, Y0
+	VPAND Y9, Y0, Y0
+	VPSRLD $24, Y4, Y4
+	VPAND Y8, Y4, Y4
+	VPOR Y4, Y0, Y0
+	VMOVUPS 32(SI), Y4
+	VDIVPS Y15, Y4, Y4
+	VPSLLD $15, Y4, Y5
+	VPSRLD $31, Y5, Y5
+	VPADDD Y7, Y5, Y5
+	VPADDD Y4, Y5, Y5
+	VPSRLD $16, Y5, Y5
+	VPSLLD $16, Y5, Y5
+	VPAND Y14, Y5, Y1
+	VMINPS Y13, Y1, Y1
+	VMAXPS Y12, Y1, Y5
+	VPAND Y11, Y5, Y5
+	VPADDD Y10, Y5, Y6
+	VADDPS Y6, Y1, Y1
+	VPSRLD $20, Y5, Y5
+	VPADDD Y5, Y1, Y1
+	VCMPPS $3, Y4, Y4, Y5
+	VBLENDVPS Y5, Y9, Y1, Y1
+	VPAND Y9, Y1, Y1
+	VPSRLD $24, Y4, Y4
+	VPAND Y8, Y4, Y4
+	VPOR Y4, Y1, Y1
+	VMOVUPS 64(SI), Y4
+	VDIVPS Y15, Y4, Y4
+	VPSLLD $15, Y4, Y5
+	VPSRLD $31, Y5, Y5
+	VPADDD Y7, Y5, Y5
+	VPADDD Y4, Y5, Y5
+	VPSRLD $16, Y5, Y5
+	VPSLLD $16, Y5, Y5
+	VPAND Y14, Y5, Y2
+	VMINPS Y13, Y2, Y2
+	VMAXPS Y12, Y2, Y5
+	VPAND Y11, Y5, Y5
+	VPADDD Y10, Y5, Y6
+	VADDPS Y6, Y2, Y2
+	VPSRLD $20, Y5, Y5
+	VPADDD Y5, Y2, Y2
+	VCMPPS $3, Y4, Y4, Y5
+	VBLENDVPS Y5, Y9, Y2, Y2
+	VPAND Y9, Y2, Y2
+	VPSRLD $24, Y4, Y4
+	VPAND Y8, Y4, Y4
+	VPOR Y4, Y2, Y2
+	VMOVUPS 96(SI), Y4
+	VDIVPS Y15, Y4, Y4
+	VPSLLD $15, Y4, Y5
+	VPSRLD $31, Y5, Y5
+	VPADDD Y7, Y5, Y5
+	VPADDD Y4, Y5, Y5
+	VPSRLD $16, Y5, Y5
+	VPSLLD $16, Y5, Y5
+	VPAND Y14, Y5, Y3
+	VMINPS Y13, Y3, Y3
+	VMAXPS Y12, Y3, Y5
+	VPAND Y11, Y5, Y5
+	VPADDD Y10, Y5, Y6
+	VADDPS Y6, Y3, Y3
+	VPSRLD $20, Y5, Y5
+	VPADDD Y5, Y3, Y3
+	VCMPPS $3, Y4, Y4, Y5
+	VBLENDVPS Y5, Y9, Y3, Y3
+	VPAND Y9, Y3, Y3
+	VPSRLD $24, Y4, Y4
+	VPAND Y8, Y4, Y4
+	VPOR Y4, Y3, Y3
+	// 32 dwords to 32 bytes; packing works by lanes, the permutation restores the order
+	VPACKUSDW Y1, Y0, Y0
+	VPACKUSDW Y3, Y2, Y2
+	VPACKUSWB Y2, Y0, Y0
+	VMOVDQU pool<>+116(SB), Y4
+	VPERMD Y0, Y4, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $128, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func decodeAVX2(dst *float32, codes, scales *byte, blocks int, multiplier float32, e4m3 *[256]float32)
 // Values of NVFP4 blocks; e4m3 is the table of scale values.
 TEXT ·decodeAVX2(SB), NOSPLIT, $0-48
@@ -620,8 +1196,8 @@ TEXT ·decodeAVX2(SB), NOSPLIT, $0-48
 	MOVQ blocks+24(FP), CX
 	VMOVSS multiplier+32(FP), X15
 	MOVQ e4m3+40(FP), BX
-	VMOVUPS pool<>+148(SB), Y14
-	VPBROADCASTD pool<>+180(SB), Y13
+	VMOVUPS pool<>+152(SB), Y14
+	VPBROADCASTD pool<>+184(SB), Y13
 loop:
 	MOVBLZX (DX), AX
 	VMULSS (BX)(AX*4), X15, X0

@@ -22,23 +22,25 @@ DATA pool<>+64(SB)/4, $0x3e000000
 DATA pool<>+68(SB)/4, $0x00000020
 DATA pool<>+72(SB)/4, $0x0000007f
 DATA pool<>+76(SB)/4, $0x00000080
-DATA pool<>+80(SB)/4, $0x00000000
-DATA pool<>+84(SB)/4, $0x3f000000
-DATA pool<>+88(SB)/4, $0x3f800000
-DATA pool<>+92(SB)/4, $0x3fc00000
-DATA pool<>+96(SB)/4, $0x40000000
-DATA pool<>+100(SB)/4, $0x40400000
-DATA pool<>+104(SB)/4, $0x40800000
-DATA pool<>+108(SB)/4, $0x40c00000
-DATA pool<>+112(SB)/4, $0x80000000
-DATA pool<>+116(SB)/4, $0xbf000000
-DATA pool<>+120(SB)/4, $0xbf800000
-DATA pool<>+124(SB)/4, $0xbfc00000
-DATA pool<>+128(SB)/4, $0xc0000000
-DATA pool<>+132(SB)/4, $0xc0400000
-DATA pool<>+136(SB)/4, $0xc0800000
-DATA pool<>+140(SB)/4, $0xc0c00000
-GLOBL pool<>(SB), RODATA|NOPTR, $144
+DATA pool<>+80(SB)/4, $0x7fff0000
+DATA pool<>+84(SB)/4, $0x7f800001
+DATA pool<>+88(SB)/4, $0x00000000
+DATA pool<>+92(SB)/4, $0x3f000000
+DATA pool<>+96(SB)/4, $0x3f800000
+DATA pool<>+100(SB)/4, $0x3fc00000
+DATA pool<>+104(SB)/4, $0x40000000
+DATA pool<>+108(SB)/4, $0x40400000
+DATA pool<>+112(SB)/4, $0x40800000
+DATA pool<>+116(SB)/4, $0x40c00000
+DATA pool<>+120(SB)/4, $0x80000000
+DATA pool<>+124(SB)/4, $0xbf000000
+DATA pool<>+128(SB)/4, $0xbf800000
+DATA pool<>+132(SB)/4, $0xbfc00000
+DATA pool<>+136(SB)/4, $0xc0000000
+DATA pool<>+140(SB)/4, $0xc0400000
+DATA pool<>+144(SB)/4, $0xc0800000
+DATA pool<>+148(SB)/4, $0xc0c00000
+GLOBL pool<>(SB), RODATA|NOPTR, $152
 
 // func amaxAVX512(src *byte, groups int) (bits uint16)
 // Largest BF16 magnitude of groups of 256 bytes, as an integer.
@@ -78,8 +80,46 @@ loop:
 	VZEROUPPER
 	RET
 
+// func amaxF32AVX512(src *byte, groups int) (bits uint32)
+// Largest float32 magnitude of groups of 256 bytes, as an integer.
+TEXT ·amaxF32AVX512(SB), NOSPLIT, $0-20
+	MOVQ src+0(FP), SI
+	MOVQ groups+8(FP), CX
+	VPBROADCASTD pool<>+4(SB), Z4
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+loop:
+	VPANDD 0(SI), Z4, Z5
+	VPMAXUD Z5, Z0, Z0
+	VPANDD 64(SI), Z4, Z6
+	VPMAXUD Z6, Z1, Z1
+	VPANDD 128(SI), Z4, Z7
+	VPMAXUD Z7, Z2, Z2
+	VPANDD 192(SI), Z4, Z8
+	VPMAXUD Z8, Z3, Z3
+	ADDQ $256, SI
+	DECQ CX
+	JNZ loop
+	VPMAXUD Z1, Z0, Z0
+	VPMAXUD Z3, Z2, Z2
+	VPMAXUD Z2, Z0, Z0
+	VEXTRACTI64X4 $1, Z0, Y1
+	VPMAXUD Y1, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0x4e, X0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0xb1, X0, X1
+	VPMAXUD X1, X0, X0
+	VMOVD X0, AX
+	MOVL AX, bits+16(FP)
+	VZEROUPPER
+	RET
+
 // func nvfp4ModeloptAVX512(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
-// Codes groups of 16 blocks. divisor is fl(6*global) for modelopt, 6 for ct.
+// Codes groups of 16 blocks of BF16. divisor is fl(6*global) for modelopt, 6 for ct.
 // Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.
 TEXT ·nvfp4ModeloptAVX512(SB), NOSPLIT, $64-48
 	MOVQ codes+0(FP), R8
@@ -89,7 +129,6 @@ TEXT ·nvfp4ModeloptAVX512(SB), NOSPLIT, $64-48
 	VBROADCASTSS global+32(FP), Z31
 	VBROADCASTSS divisor+36(FP), Z30
 	XORQ R12, R12
-	VPBROADCASTD pool<>+0(SB), Z29
 	VPBROADCASTD pool<>+4(SB), Z28
 	VBROADCASTSS pool<>+8(SB), Z27
 	VBROADCASTSS pool<>+12(SB), Z26
@@ -98,6 +137,7 @@ TEXT ·nvfp4ModeloptAVX512(SB), NOSPLIT, $64-48
 	VPBROADCASTD pool<>+24(SB), Z23
 	VPXORD Z22, Z22, Z22
 	VPBROADCASTD pool<>+28(SB), Z21
+	VPBROADCASTD pool<>+0(SB), Z29
 group:
 	// Z0: the largest magnitude of 16 blocks
 	VPANDQ 0(R10), Z29, Z0
@@ -247,7 +287,7 @@ blocks:
 	RET
 
 // func nvfp4CTAVX512(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
-// Codes groups of 16 blocks. divisor is fl(6*global) for modelopt, 6 for ct.
+// Codes groups of 16 blocks of BF16. divisor is fl(6*global) for modelopt, 6 for ct.
 // Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.
 TEXT ·nvfp4CTAVX512(SB), NOSPLIT, $64-48
 	MOVQ codes+0(FP), R8
@@ -257,7 +297,6 @@ TEXT ·nvfp4CTAVX512(SB), NOSPLIT, $64-48
 	VBROADCASTSS global+32(FP), Z31
 	VBROADCASTSS divisor+36(FP), Z30
 	XORQ R12, R12
-	VPBROADCASTD pool<>+0(SB), Z29
 	VPBROADCASTD pool<>+4(SB), Z28
 	VBROADCASTSS pool<>+8(SB), Z27
 	VBROADCASTSS pool<>+12(SB), Z26
@@ -266,6 +305,7 @@ TEXT ·nvfp4CTAVX512(SB), NOSPLIT, $64-48
 	VPBROADCASTD pool<>+24(SB), Z23
 	VPXORD Z22, Z22, Z22
 	VPBROADCASTD pool<>+28(SB), Z21
+	VPBROADCASTD pool<>+0(SB), Z29
 group:
 	// Z0: the largest magnitude of 16 blocks
 	VPANDQ 0(R10), Z29, Z0
@@ -437,7 +477,7 @@ TEXT ·fp8AVX512(SB), NOSPLIT, $0-28
 	VPBROADCASTD pool<>+76(SB), Z24
 	VPBROADCASTD pool<>+52(SB), Z23
 	VPBROADCASTD pool<>+56(SB), Z22
-	VPBROADCASTD pool<>+60(SB), Z21
+	VPBROADCASTD pool<>+80(SB), Z21
 loop:
 	VPMOVZXWD 0(SI), Z0
 	VPSLLD $16, Z0, Z0
@@ -494,17 +534,17 @@ TEXT ·fp8RoundedAVX512(SB), NOSPLIT, $0-28
 	VPBROADCASTD pool<>+76(SB), Z24
 	VPBROADCASTD pool<>+52(SB), Z23
 	VPBROADCASTD pool<>+56(SB), Z22
-	VPBROADCASTD pool<>+60(SB), Z21
+	VPBROADCASTD pool<>+80(SB), Z21
 loop:
 	VPMOVZXWD 0(SI), Z0
 	VPSLLD $16, Z0, Z0
 	VDIVPS Z31, Z0, Z0
+	// the quotient itself stays for NaN and sign: rounding could carry a NaN beyond its range
 	VPSRLD $16, Z0, Z1
 	VPANDD Z23, Z1, Z1
-	VPADDD Z22, Z0, Z0
-	VPADDD Z1, Z0, Z0
-	VPANDD Z21, Z0, Z0
-	VPANDD Z30, Z0, Z1
+	VPADDD Z22, Z1, Z1
+	VPADDD Z0, Z1, Z1
+	VPANDD Z21, Z1, Z1
 	VMINPS Z29, Z1, Z1
 	VMAXPS Z28, Z1, Z2
 	VPANDD Z27, Z2, Z2
@@ -520,12 +560,12 @@ loop:
 	VPMOVZXWD 32(SI), Z4
 	VPSLLD $16, Z4, Z4
 	VDIVPS Z31, Z4, Z4
+	// the quotient itself stays for NaN and sign: rounding could carry a NaN beyond its range
 	VPSRLD $16, Z4, Z5
 	VPANDD Z23, Z5, Z5
-	VPADDD Z22, Z4, Z4
-	VPADDD Z5, Z4, Z4
-	VPANDD Z21, Z4, Z4
-	VPANDD Z30, Z4, Z5
+	VPADDD Z22, Z5, Z5
+	VPADDD Z4, Z5, Z5
+	VPANDD Z21, Z5, Z5
 	VMINPS Z29, Z5, Z5
 	VMAXPS Z28, Z5, Z6
 	VPANDD Z27, Z6, Z6
@@ -545,6 +585,507 @@ loop:
 	VZEROUPPER
 	RET
 
+// func nvfp4ModeloptF32AVX512(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+// Codes groups of 16 blocks of float32. divisor is fl(6*global) for modelopt, 6 for ct.
+// Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.
+TEXT ·nvfp4ModeloptF32AVX512(SB), NOSPLIT, $64-48
+	MOVQ codes+0(FP), R8
+	MOVQ scales+8(FP), R9
+	MOVQ src+16(FP), R10
+	MOVQ groups+24(FP), R11
+	VBROADCASTSS global+32(FP), Z31
+	VBROADCASTSS divisor+36(FP), Z30
+	XORQ R12, R12
+	VPBROADCASTD pool<>+4(SB), Z28
+	VBROADCASTSS pool<>+8(SB), Z27
+	VBROADCASTSS pool<>+12(SB), Z26
+	VPBROADCASTD pool<>+16(SB), Z25
+	VPBROADCASTD pool<>+20(SB), Z24
+	VPBROADCASTD pool<>+24(SB), Z23
+	VPXORD Z22, Z22, Z22
+	VPBROADCASTD pool<>+28(SB), Z21
+group:
+	// Z0: the largest magnitude of 16 blocks
+	VPANDD 0(R10), Z28, Z0
+	VPANDD 64(R10), Z28, Z1
+	VPANDD 128(R10), Z28, Z2
+	VPANDD 192(R10), Z28, Z3
+	VPANDD 256(R10), Z28, Z4
+	VPANDD 320(R10), Z28, Z5
+	VPANDD 384(R10), Z28, Z6
+	VPANDD 448(R10), Z28, Z7
+	VPANDD 512(R10), Z28, Z8
+	VPANDD 576(R10), Z28, Z9
+	VPANDD 640(R10), Z28, Z10
+	VPANDD 704(R10), Z28, Z11
+	VPANDD 768(R10), Z28, Z12
+	VPANDD 832(R10), Z28, Z13
+	VPANDD 896(R10), Z28, Z14
+	VPANDD 960(R10), Z28, Z15
+	VPUNPCKLDQ Z2, Z0, Z16
+	VPUNPCKHDQ Z2, Z0, Z17
+	VPMAXUD Z17, Z16, Z0
+	VPUNPCKLDQ Z3, Z1, Z16
+	VPUNPCKHDQ Z3, Z1, Z17
+	VPMAXUD Z17, Z16, Z1
+	VPUNPCKLDQ Z1, Z0, Z16
+	VPUNPCKHDQ Z1, Z0, Z17
+	VPMAXUD Z17, Z16, Z0
+	VPUNPCKLDQ Z6, Z4, Z16
+	VPUNPCKHDQ Z6, Z4, Z17
+	VPMAXUD Z17, Z16, Z4
+	VPUNPCKLDQ Z7, Z5, Z16
+	VPUNPCKHDQ Z7, Z5, Z17
+	VPMAXUD Z17, Z16, Z5
+	VPUNPCKLDQ Z5, Z4, Z16
+	VPUNPCKHDQ Z5, Z4, Z17
+	VPMAXUD Z17, Z16, Z4
+	VPUNPCKLDQ Z10, Z8, Z16
+	VPUNPCKHDQ Z10, Z8, Z17
+	VPMAXUD Z17, Z16, Z8
+	VPUNPCKLDQ Z11, Z9, Z16
+	VPUNPCKHDQ Z11, Z9, Z17
+	VPMAXUD Z17, Z16, Z9
+	VPUNPCKLDQ Z9, Z8, Z16
+	VPUNPCKHDQ Z9, Z8, Z17
+	VPMAXUD Z17, Z16, Z8
+	VPUNPCKLDQ Z14, Z12, Z16
+	VPUNPCKHDQ Z14, Z12, Z17
+	VPMAXUD Z17, Z16, Z12
+	VPUNPCKLDQ Z15, Z13, Z16
+	VPUNPCKHDQ Z15, Z13, Z17
+	VPMAXUD Z17, Z16, Z13
+	VPUNPCKLDQ Z13, Z12, Z16
+	VPUNPCKHDQ Z13, Z12, Z17
+	VPMAXUD Z17, Z16, Z12
+	VSHUFI32X4 $0x88, Z4, Z0, Z16
+	VSHUFI32X4 $0xdd, Z4, Z0, Z17
+	VPMAXUD Z17, Z16, Z0
+	VSHUFI32X4 $0x88, Z12, Z8, Z16
+	VSHUFI32X4 $0xdd, Z12, Z8, Z17
+	VPMAXUD Z17, Z16, Z8
+	VSHUFI32X4 $0x88, Z8, Z0, Z16
+	VSHUFI32X4 $0xdd, Z8, Z0, Z17
+	VPMAXUD Z17, Z16, Z0
+	VPMINUD.BCST pool<>+84(SB), Z0, Z0
+	// p = m/divisor; 0 -> 1; NaN and what is above -> 448; at least 2^-9
+	VDIVPS Z30, Z0, Z1
+	VCMPPS $0, Z22, Z1, K1
+	VMOVAPS Z26, K1, Z1
+	VMINPS.BCST pool<>+32(SB), Z1, Z1
+	VMAXPS.BCST pool<>+36(SB), Z1, Z1
+	// Z3: value of the E4M3 scale, Z2: its code in the low byte
+	VMAXPS.BCST pool<>+40(SB), Z1, Z2
+	VPANDD Z25, Z2, Z2
+	VPADDD.BCST pool<>+44(SB), Z2, Z3
+	VADDPS Z3, Z1, Z1
+	VPSRLD $20, Z2, Z2
+	VPADDD Z2, Z1, Z2
+	VSUBPS Z3, Z1, Z3
+	VPMOVDB Z2, (R9)
+	VMULPS Z31, Z3, Z3
+	// collapsed: m is not zero, but m/loc rounds to code 0
+	VMOVUPS Z3, 0(SP)
+	VDIVPS Z3, Z0, Z1
+	VPTESTMD Z0, Z0, K1
+	VCMPPS.BCST $2, pool<>+48(SB), Z1, K1, K2
+	KMOVW K2, AX
+	POPCNTL AX, AX
+	ADDQ AX, R12
+	// four blocks a turn; BX: their scales
+	MOVQ SP, BX
+	MOVQ $4, CX
+blocks:
+	VMOVUPS 0(R10), Z0
+	VDIVPS.BCST 0(BX), Z0, Z0
+	VPANDD Z28, Z0, Z1
+	VMINPS Z27, Z1, Z1
+	VMAXPS Z26, Z1, Z2
+	VPANDD Z25, Z2, Z2
+	VCMPPS $1, Z22, Z0, K1
+	VPADDD Z24, Z2, Z0
+	VADDPS Z0, Z1, Z1
+	VPSRLD $22, Z2, Z2
+	VPADDD Z2, Z1, Z1
+	VPANDD Z23, Z1, Z1
+	VPORD Z21, Z1, K1, Z1
+	VPSRLQ $28, Z1, Z2
+	VPORQ Z2, Z1, Z1
+	VPMOVQB Z1, 0(R8)
+	VMOVUPS 64(R10), Z3
+	VDIVPS.BCST 4(BX), Z3, Z3
+	VPANDD Z28, Z3, Z4
+	VMINPS Z27, Z4, Z4
+	VMAXPS Z26, Z4, Z5
+	VPANDD Z25, Z5, Z5
+	VCMPPS $1, Z22, Z3, K2
+	VPADDD Z24, Z5, Z3
+	VADDPS Z3, Z4, Z4
+	VPSRLD $22, Z5, Z5
+	VPADDD Z5, Z4, Z4
+	VPANDD Z23, Z4, Z4
+	VPORD Z21, Z4, K2, Z4
+	VPSRLQ $28, Z4, Z5
+	VPORQ Z5, Z4, Z4
+	VPMOVQB Z4, 8(R8)
+	VMOVUPS 128(R10), Z6
+	VDIVPS.BCST 8(BX), Z6, Z6
+	VPANDD Z28, Z6, Z7
+	VMINPS Z27, Z7, Z7
+	VMAXPS Z26, Z7, Z8
+	VPANDD Z25, Z8, Z8
+	VCMPPS $1, Z22, Z6, K3
+	VPADDD Z24, Z8, Z6
+	VADDPS Z6, Z7, Z7
+	VPSRLD $22, Z8, Z8
+	VPADDD Z8, Z7, Z7
+	VPANDD Z23, Z7, Z7
+	VPORD Z21, Z7, K3, Z7
+	VPSRLQ $28, Z7, Z8
+	VPORQ Z8, Z7, Z7
+	VPMOVQB Z7, 16(R8)
+	VMOVUPS 192(R10), Z9
+	VDIVPS.BCST 12(BX), Z9, Z9
+	VPANDD Z28, Z9, Z10
+	VMINPS Z27, Z10, Z10
+	VMAXPS Z26, Z10, Z11
+	VPANDD Z25, Z11, Z11
+	VCMPPS $1, Z22, Z9, K4
+	VPADDD Z24, Z11, Z9
+	VADDPS Z9, Z10, Z10
+	VPSRLD $22, Z11, Z11
+	VPADDD Z11, Z10, Z10
+	VPANDD Z23, Z10, Z10
+	VPORD Z21, Z10, K4, Z10
+	VPSRLQ $28, Z10, Z11
+	VPORQ Z11, Z10, Z10
+	VPMOVQB Z10, 24(R8)
+	ADDQ $256, R10
+	ADDQ $32, R8
+	ADDQ $16, BX
+	DECQ CX
+	JNZ blocks
+	ADDQ $16, R9
+	DECQ R11
+	JNZ group
+	MOVQ R12, collapsed+40(FP)
+	VZEROUPPER
+	RET
+
+// func nvfp4CTF32AVX512(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)
+// Codes groups of 16 blocks of float32. divisor is fl(6*global) for modelopt, 6 for ct.
+// Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.
+TEXT ·nvfp4CTF32AVX512(SB), NOSPLIT, $64-48
+	MOVQ codes+0(FP), R8
+	MOVQ scales+8(FP), R9
+	MOVQ src+16(FP), R10
+	MOVQ groups+24(FP), R11
+	VBROADCASTSS global+32(FP), Z31
+	VBROADCASTSS divisor+36(FP), Z30
+	XORQ R12, R12
+	VPBROADCASTD pool<>+4(SB), Z28
+	VBROADCASTSS pool<>+8(SB), Z27
+	VBROADCASTSS pool<>+12(SB), Z26
+	VPBROADCASTD pool<>+16(SB), Z25
+	VPBROADCASTD pool<>+20(SB), Z24
+	VPBROADCASTD pool<>+24(SB), Z23
+	VPXORD Z22, Z22, Z22
+	VPBROADCASTD pool<>+28(SB), Z21
+group:
+	// Z0: the largest magnitude of 16 blocks
+	VPANDD 0(R10), Z28, Z0
+	VPANDD 64(R10), Z28, Z1
+	VPANDD 128(R10), Z28, Z2
+	VPANDD 192(R10), Z28, Z3
+	VPANDD 256(R10), Z28, Z4
+	VPANDD 320(R10), Z28, Z5
+	VPANDD 384(R10), Z28, Z6
+	VPANDD 448(R10), Z28, Z7
+	VPANDD 512(R10), Z28, Z8
+	VPANDD 576(R10), Z28, Z9
+	VPANDD 640(R10), Z28, Z10
+	VPANDD 704(R10), Z28, Z11
+	VPANDD 768(R10), Z28, Z12
+	VPANDD 832(R10), Z28, Z13
+	VPANDD 896(R10), Z28, Z14
+	VPANDD 960(R10), Z28, Z15
+	VPUNPCKLDQ Z2, Z0, Z16
+	VPUNPCKHDQ Z2, Z0, Z17
+	VPMAXUD Z17, Z16, Z0
+	VPUNPCKLDQ Z3, Z1, Z16
+	VPUNPCKHDQ Z3, Z1, Z17
+	VPMAXUD Z17, Z16, Z1
+	VPUNPCKLDQ Z1, Z0, Z16
+	VPUNPCKHDQ Z1, Z0, Z17
+	VPMAXUD Z17, Z16, Z0
+	VPUNPCKLDQ Z6, Z4, Z16
+	VPUNPCKHDQ Z6, Z4, Z17
+	VPMAXUD Z17, Z16, Z4
+	VPUNPCKLDQ Z7, Z5, Z16
+	VPUNPCKHDQ Z7, Z5, Z17
+	VPMAXUD Z17, Z16, Z5
+	VPUNPCKLDQ Z5, Z4, Z16
+	VPUNPCKHDQ Z5, Z4, Z17
+	VPMAXUD Z17, Z16, Z4
+	VPUNPCKLDQ Z10, Z8, Z16
+	VPUNPCKHDQ Z10, Z8, Z17
+	VPMAXUD Z17, Z16, Z8
+	VPUNPCKLDQ Z11, Z9, Z16
+	VPUNPCKHDQ Z11, Z9, Z17
+	VPMAXUD Z17, Z16, Z9
+	VPUNPCKLDQ Z9, Z8, Z16
+	VPUNPCKHDQ Z9, Z8, Z17
+	VPMAXUD Z17, Z16, Z8
+	VPUNPCKLDQ Z14, Z12, Z16
+	VPUNPCKHDQ Z14, Z12, Z17
+	VPMAXUD Z17, Z16, Z12
+	VPUNPCKLDQ Z15, Z13, Z16
+	VPUNPCKHDQ Z15, Z13, Z17
+	VPMAXUD Z17, Z16, Z13
+	VPUNPCKLDQ Z13, Z12, Z16
+	VPUNPCKHDQ Z13, Z12, Z17
+	VPMAXUD Z17, Z16, Z12
+	VSHUFI32X4 $0x88, Z4, Z0, Z16
+	VSHUFI32X4 $0xdd, Z4, Z0, Z17
+	VPMAXUD Z17, Z16, Z0
+	VSHUFI32X4 $0x88, Z12, Z8, Z16
+	VSHUFI32X4 $0xdd, Z12, Z8, Z17
+	VPMAXUD Z17, Z16, Z8
+	VSHUFI32X4 $0x88, Z8, Z0, Z16
+	VSHUFI32X4 $0xdd, Z8, Z0, Z17
+	VPMAXUD Z17, Z16, Z0
+	VPMINUD.BCST pool<>+84(SB), Z0, Z0
+	// s = global * bf(m/6); NaN and what is above -> 448
+	VDIVPS Z30, Z0, Z1
+	VPSRLD $16, Z1, Z2
+	VPANDD.BCST pool<>+52(SB), Z2, Z2
+	VPADDD.BCST pool<>+56(SB), Z1, Z1
+	VPADDD Z2, Z1, Z1
+	VPANDD.BCST pool<>+60(SB), Z1, Z1
+	VMULPS Z31, Z1, Z1
+	VMINPS.BCST pool<>+32(SB), Z1, Z1
+	// Z3: value of the E4M3 scale, Z2: its code in the low byte
+	VMAXPS.BCST pool<>+40(SB), Z1, Z2
+	VPANDD Z25, Z2, Z2
+	VPADDD.BCST pool<>+44(SB), Z2, Z3
+	VADDPS Z3, Z1, Z1
+	VPSRLD $20, Z2, Z2
+	VPADDD Z2, Z1, Z2
+	VSUBPS Z3, Z1, Z3
+	// zero -> 0.125
+	VCMPPS $0, Z22, Z3, K1
+	VBROADCASTSS pool<>+64(SB), K1, Z3
+	VPBROADCASTD pool<>+68(SB), K1, Z2
+	VPMOVDB Z2, (R9)
+	VDIVPS Z31, Z3, Z3
+	// collapsed: m is not zero, but m/loc rounds to code 0
+	VMOVUPS Z3, 0(SP)
+	VDIVPS Z3, Z0, Z1
+	VPTESTMD Z0, Z0, K1
+	VCMPPS.BCST $2, pool<>+48(SB), Z1, K1, K2
+	KMOVW K2, AX
+	POPCNTL AX, AX
+	ADDQ AX, R12
+	// four blocks a turn; BX: their scales
+	MOVQ SP, BX
+	MOVQ $4, CX
+blocks:
+	VMOVUPS 0(R10), Z0
+	VDIVPS.BCST 0(BX), Z0, Z0
+	VPANDD Z28, Z0, Z1
+	VMINPS Z27, Z1, Z1
+	VMAXPS Z26, Z1, Z2
+	VPANDD Z25, Z2, Z2
+	VCMPPS $1, Z22, Z0, K1
+	VPADDD Z24, Z2, Z0
+	VADDPS Z0, Z1, Z1
+	VPSRLD $22, Z2, Z2
+	VPADDD Z2, Z1, Z1
+	VPANDD Z23, Z1, Z1
+	VPORD Z21, Z1, K1, Z1
+	VPSRLQ $28, Z1, Z2
+	VPORQ Z2, Z1, Z1
+	VPMOVQB Z1, 0(R8)
+	VMOVUPS 64(R10), Z3
+	VDIVPS.BCST 4(BX), Z3, Z3
+	VPANDD Z28, Z3, Z4
+	VMINPS Z27, Z4, Z4
+	VMAXPS Z26, Z4, Z5
+	VPANDD Z25, Z5, Z5
+	VCMPPS $1, Z22, Z3, K2
+	VPADDD Z24, Z5, Z3
+	VADDPS Z3, Z4, Z4
+	VPSRLD $22, Z5, Z5
+	VPADDD Z5, Z4, Z4
+	VPANDD Z23, Z4, Z4
+	VPORD Z21, Z4, K2, Z4
+	VPSRLQ $28, Z4, Z5
+	VPORQ Z5, Z4, Z4
+	VPMOVQB Z4, 8(R8)
+	VMOVUPS 128(R10), Z6
+	VDIVPS.BCST 8(BX), Z6, Z6
+	VPANDD Z28, Z6, Z7
+	VMINPS Z27, Z7, Z7
+	VMAXPS Z26, Z7, Z8
+	VPANDD Z25, Z8, Z8
+	VCMPPS $1, Z22, Z6, K3
+	VPADDD Z24, Z8, Z6
+	VADDPS Z6, Z7, Z7
+	VPSRLD $22, Z8, Z8
+	VPADDD Z8, Z7, Z7
+	VPANDD Z23, Z7, Z7
+	VPORD Z21, Z7, K3, Z7
+	VPSRLQ $28, Z7, Z8
+	VPORQ Z8, Z7, Z7
+	VPMOVQB Z7, 16(R8)
+	VMOVUPS 192(R10), Z9
+	VDIVPS.BCST 12(BX), Z9, Z9
+	VPANDD Z28, Z9, Z10
+	VMINPS Z27, Z10, Z10
+	VMAXPS Z26, Z10, Z11
+	VPANDD Z25, Z11, Z11
+	VCMPPS $1, Z22, Z9, K4
+	VPADDD Z24, Z11, Z9
+	VADDPS Z9, Z10, Z10
+	VPSRLD $22, Z11, Z11
+	VPADDD Z11, Z10, Z10
+	VPANDD Z23, Z10, Z10
+	VPORD Z21, Z10, K4, Z10
+	VPSRLQ $28, Z10, Z11
+	VPORQ Z11, Z10, Z10
+	VPMOVQB Z10, 24(R8)
+	ADDQ $256, R10
+	ADDQ $32, R8
+	ADDQ $16, BX
+	DECQ CX
+	JNZ blocks
+	ADDQ $16, R9
+	DECQ R11
+	JNZ group
+	MOVQ R12, collapsed+40(FP)
+	VZEROUPPER
+	RET
+
+// func fp8F32AVX512(dst, src *byte, groups int, divisor float32)
+// E4M3 of groups of 32 quotients, each a float32.
+TEXT ·fp8F32AVX512(SB), NOSPLIT, $0-28
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	VBROADCASTSS divisor+24(FP), Z31
+	VPBROADCASTD pool<>+4(SB), Z30
+	VBROADCASTSS pool<>+32(SB), Z29
+	VBROADCASTSS pool<>+40(SB), Z28
+	VPBROADCASTD pool<>+16(SB), Z27
+	VPBROADCASTD pool<>+44(SB), Z26
+	VPBROADCASTD pool<>+72(SB), Z25
+	VPBROADCASTD pool<>+76(SB), Z24
+	VPBROADCASTD pool<>+52(SB), Z23
+	VPBROADCASTD pool<>+56(SB), Z22
+	VPBROADCASTD pool<>+80(SB), Z21
+loop:
+	VMOVUPS 0(SI), Z0
+	VDIVPS Z31, Z0, Z0
+	VPANDD Z30, Z0, Z1
+	VMINPS Z29, Z1, Z1
+	VMAXPS Z28, Z1, Z2
+	VPANDD Z27, Z2, Z2
+	VPADDD Z26, Z2, Z3
+	VADDPS Z3, Z1, Z1
+	VPSRLD $20, Z2, Z2
+	VPADDD Z2, Z1, Z1
+	VCMPPS $3, Z0, Z0, K1
+	VMOVDQA32 Z25, K1, Z1
+	VPSRLD $24, Z0, Z0
+	VPTERNLOGD $0xf8, Z24, Z0, Z1
+	VPMOVDB Z1, 0(DI)
+	VMOVUPS 64(SI), Z4
+	VDIVPS Z31, Z4, Z4
+	VPANDD Z30, Z4, Z5
+	VMINPS Z29, Z5, Z5
+	VMAXPS Z28, Z5, Z6
+	VPANDD Z27, Z6, Z6
+	VPADDD Z26, Z6, Z7
+	VADDPS Z7, Z5, Z5
+	VPSRLD $20, Z6, Z6
+	VPADDD Z6, Z5, Z5
+	VCMPPS $3, Z4, Z4, K2
+	VMOVDQA32 Z25, K2, Z5
+	VPSRLD $24, Z4, Z4
+	VPTERNLOGD $0xf8, Z24, Z4, Z5
+	VPMOVDB Z5, 16(DI)
+	ADDQ $128, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func fp8RoundedF32AVX512(dst, src *byte, groups int, divisor float32)
+// E4M3 of groups of 32 quotients, each rounded to BF16 first.
+TEXT ·fp8RoundedF32AVX512(SB), NOSPLIT, $0-28
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	VBROADCASTSS divisor+24(FP), Z31
+	VPBROADCASTD pool<>+4(SB), Z30
+	VBROADCASTSS pool<>+32(SB), Z29
+	VBROADCASTSS pool<>+40(SB), Z28
+	VPBROADCASTD pool<>+16(SB), Z27
+	VPBROADCASTD pool<>+44(SB), Z26
+	VPBROADCASTD pool<>+72(SB), Z25
+	VPBROADCASTD pool<>+76(SB), Z24
+	VPBROADCASTD pool<>+52(SB), Z23
+	VPBROADCASTD pool<>+56(SB), Z22
+	VPBROADCASTD pool<>+80(SB), Z21
+loop:
+	VMOVUPS 0(SI), Z0
+	VDIVPS Z31, Z0, Z0
+	// the quotient itself stays for NaN and sign: rounding could carry a NaN beyond its range
+	VPSRLD $16, Z0, Z1
+	VPANDD Z23, Z1, Z1
+	VPADDD Z22, Z1, Z1
+	VPADDD Z0, Z1, Z1
+	VPANDD Z21, Z1, Z1
+	VMINPS Z29, Z1, Z1
+	VMAXPS Z28, Z1, Z2
+	VPANDD Z27, Z2, Z2
+	VPADDD Z26, Z2, Z3
+	VADDPS Z3, Z1, Z1
+	VPSRLD $20, Z2, Z2
+	VPADDD Z2, Z1, Z1
+	VCMPPS $3, Z0, Z0, K1
+	VMOVDQA32 Z25, K1, Z1
+	VPSRLD $24, Z0, Z0
+	VPTERNLOGD $0xf8, Z24, Z0, Z1
+	VPMOVDB Z1, 0(DI)
+	VMOVUPS 64(SI), Z4
+	VDIVPS Z31, Z4, Z4
+	// the quotient itself stays for NaN and sign: rounding could carry a NaN beyond its range
+	VPSRLD $16, Z4, Z5
+	VPANDD Z23, Z5, Z5
+	VPADDD Z22, Z5, Z5
+	VPADDD Z4, Z5, Z5
+	VPANDD Z21, Z5, Z5
+	VMINPS Z29, Z5, Z5
+	VMAXPS Z28, Z5, Z6
+	VPANDD Z27, Z6, Z6
+	VPADDD Z26, Z6, Z7
+	VADDPS Z7, Z5, Z5
+	VPSRLD $20, Z6, Z6
+	VPADDD Z6, Z5, Z5
+	VCMPPS $3, Z4, Z4, K2
+	VMOVDQA32 Z25, K2, Z5
+	VPSRLD $24, Z4, Z4
+	VPTERNLOGD $0xf8, Z24, Z4, Z5
+	VPMOVDB Z5, 16(DI)
+	ADDQ $128, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func decodeAVX512(dst *float32, codes, scales *byte, blocks int, multiplier float32, e4m3 *[256]float32)
 // Values of NVFP4 blocks; e4m3 is the table of scale values.
 TEXT ·decodeAVX512(SB), NOSPLIT, $0-48
@@ -554,7 +1095,7 @@ TEXT ·decodeAVX512(SB), NOSPLIT, $0-48
 	MOVQ blocks+24(FP), CX
 	VMOVSS multiplier+32(FP), X15
 	MOVQ e4m3+40(FP), BX
-	VMOVUPS pool<>+80(SB), Z14
+	VMOVUPS pool<>+88(SB), Z14
 loop:
 	// qwords of one byte each: b | b<<28 has the low code in the low dword, the high in the high
 	MOVBLZX (DX), AX

@@ -10,6 +10,8 @@ const (
 	blockElements = 16
 	blockSource   = 2 * blockElements // BF16 bytes
 	blockCodes    = blockElements / 2 // code bytes
+
+	blockSourceF32 = 4 * blockElements // float32 bytes
 )
 
 // fp4Range is the largest value that E2M1 times E4M3 can express, 6 * 448: a block at the tensor's
@@ -29,7 +31,8 @@ type NVFP4 struct {
 }
 
 // NewNVFP4 makes the coder for a tensor whose largest magnitude is amax, or for a fused group whose
-// largest magnitude over all members is amax. Global follows the peer exactly (amax is a BF16 value):
+// largest magnitude over all members is amax. Global follows the peer exactly for a BF16 amax, and by the same formula for
+// any other (see [NVFP4.EncodeF32]):
 //
 //	modelopt      fl(amax * fl(1/2688)), as torch on CUDA divides by a Python scalar
 //	modelopt-cpu  fl(amax / 2688)

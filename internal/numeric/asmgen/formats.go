@@ -31,7 +31,23 @@ const (
 	scaleCT
 )
 
-const scaleComment = `Codes groups of %d blocks. divisor is fl(6*global) for modelopt, 6 for ct.
+const scaleComment = `Codes groups of %d blocks of %s. divisor is fl(6*global) for modelopt, 6 for ct.
 Returns the number of collapsed blocks. R8..R11 hold codes, scales, src and the count of groups left.`
 
 const nvfp4Signature = "(codes, scales, src *byte, groups int, global, divisor float32) (collapsed int)"
+
+// An element is the format of the weights that a kernel reads.
+type element int
+
+const (
+	bf16 element = iota
+	f32
+)
+
+// size is in bytes.
+func (e element) size() int { return 2 + 2*int(e) }
+
+func (e element) String() string { return [...]string{"BF16", "float32"}[e] }
+
+// tag goes into the name of a kernel.
+func (e element) tag() string { return [...]string{"", "F32"}[e] }

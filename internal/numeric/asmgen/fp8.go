@@ -12,8 +12,8 @@ func fp8Rounding(rounded bool) string {
 	return fp8Comment + "each a float32."
 }
 
-func fp8AVX512(p *program, name string, rounded bool) {
-	p.kernel(name+"AVX512", fp8Signature, 0, 28, fp8Rounding(rounded))
+func fp8AVX512(p *program, name string, rounded bool, of element) {
+	p.kernel(name+of.tag()+"AVX512", fp8Signature, 0, 28, fp8Rounding(rounded))
 	p.op(`
 		MOVQ dst+0(FP), DI
 		MOVQ src+8(FP), SI
@@ -31,23 +31,27 @@ func fp8AVX512(p *program, name string, rounded bool) {
 		VPBROADCASTD %s, Z21
 		loop:`,
 		p.word(magnitudeBits), p.float(448), p.float(0x1p-6), p.word(exponentBits), p.word(e4m3Magic),
-		p.word(0x7f), p.word(0x80), p.word(1), p.word(0x7fff), p.word(0xffff0000))
+		p.word(0x7f), p.word(0x80), p.word(1), p.word(0x7fff), p.word(0x7fff0000))
 	for h := range 2 {
 		x, a, e, k := 4*h, 4*h+1, 4*h+2, h+1
-		p.op(`
-			VPMOVZXWD %[2]d(SI), Z%[1]d
-			VPSLLD $16, Z%[1]d, Z%[1]d
-			VDIVPS Z31, Z%[1]d, Z%[1]d`, x, 32*h)
+		if of == f32 {
+			p.op("VMOVUPS %d(SI), Z%d", 64*h, x)
+		} else {
+			p.op("VPMOVZXWD %[2]d(SI), Z%[1]d\nVPSLLD $16, Z%[1]d, Z%[1]d", x, 32*h)
+		}
+		p.op("VDIVPS Z31, Z%[1]d, Z%[1]d", x)
 		if rounded {
+			p.note("the quotient itself stays for NaN and sign: rounding could carry a NaN beyond its range")
 			p.op(`
 				VPSRLD $16, Z%[1]d, Z%[2]d
 				VPANDD Z23, Z%[2]d, Z%[2]d
-				VPADDD Z22, Z%[1]d, Z%[1]d
-				VPADDD Z%[2]d, Z%[1]d, Z%[1]d
-				VPANDD Z21, Z%[1]d, Z%[1]d`, x, a)
+				VPADDD Z22, Z%[2]d, Z%[2]d
+				VPADDD Z%[1]d, Z%[2]d, Z%[2]d
+				VPANDD Z21, Z%[2]d, Z%[2]d`, x, a)
+		} else {
+			p.op("VPANDD Z30, Z%d, Z%d", x, a)
 		}
 		p.op(`
-			VPANDD Z30, Z%[1]d, Z%[2]d
 			VMINPS Z29, Z%[2]d, Z%[2]d
 			VMAXPS Z28, Z%[2]d, Z%[3]d
 			VPANDD Z27, Z%[3]d, Z%[3]d
@@ -62,15 +66,15 @@ func fp8AVX512(p *program, name string, rounded bool) {
 			VPMOVDB Z%[2]d, %[7]d(DI)`, x, a, e, k, e4m3Shift, 4*h+3, 16*h)
 	}
 	p.op(`
-		ADDQ $64, SI
+		ADDQ $%d, SI
 		ADDQ $32, DI
 		DECQ CX
-		JNZ loop`)
+		JNZ loop`, 32*of.size())
 	p.ret()
 }
 
-func fp8AVX2(p *program, name string, rounded bool) {
-	p.kernel(name+"AVX2", fp8Signature, 0, 28, fp8Rounding(rounded))
+func fp8AVX2(p *program, name string, rounded bool, of element) {
+	p.kernel(name+of.tag()+"AVX2", fp8Signature, 0, 28, fp8Rounding(rounded))
 	p.op(`
 		MOVQ dst+0(FP), DI
 		MOVQ src+8(FP), SI
@@ -89,21 +93,25 @@ func fp8AVX2(p *program, name string, rounded bool) {
 		p.word(0x7f), p.word(0x80), p.word(0x7fff))
 	for q := range 4 {
 		// The quotient is in Y4 and becomes the sign; its code goes to Y0..Y3.
-		p.op(`
-			VPMOVZXWD %[1]d(SI), Y4
-			VPSLLD $16, Y4, Y4
-			VDIVPS Y15, Y4, Y4`, 16*q)
+		if of == f32 {
+			p.op("VMOVUPS %d(SI), Y4", 32*q)
+		} else {
+			p.op("VPMOVZXWD %d(SI), Y4\nVPSLLD $16, Y4, Y4", 16*q)
+		}
+		p.op("VDIVPS Y15, Y4, Y4")
 		if rounded {
 			p.op(`
 				VPSLLD $15, Y4, Y5
 				VPSRLD $31, Y5, Y5
-				VPADDD Y7, Y4, Y4
-				VPADDD Y5, Y4, Y4
-				VPSRLD $16, Y4, Y4
-				VPSLLD $16, Y4, Y4`)
+				VPADDD Y7, Y5, Y5
+				VPADDD Y4, Y5, Y5
+				VPSRLD $16, Y5, Y5
+				VPSLLD $16, Y5, Y5
+				VPAND Y14, Y5, Y%d`, q)
+		} else {
+			p.op("VPAND Y14, Y4, Y%d", q)
 		}
 		p.op(`
-			VPAND Y14, Y4, Y%[1]d
 			VMINPS Y13, Y%[1]d, Y%[1]d
 			VMAXPS Y12, Y%[1]d, Y5
 			VPAND Y11, Y5, Y5
@@ -126,9 +134,9 @@ func fp8AVX2(p *program, name string, rounded bool) {
 		VMOVDQU %s, Y4
 		VPERMD Y0, Y4, Y0
 		VMOVDQU Y0, (DI)
-		ADDQ $64, SI
+		ADDQ $%d, SI
 		ADDQ $32, DI
 		DECQ CX
-		JNZ loop`, p.bytes(0, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 6, 0, 0, 0, 3, 0, 0, 0, 7, 0, 0, 0))
+		JNZ loop`, p.bytes(0, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 6, 0, 0, 0, 3, 0, 0, 0, 7, 0, 0, 0), 32*of.size())
 	p.ret()
 }

@@ -22,19 +22,25 @@ func main() {
 func generate() map[string]string {
 	avx512 := newProgram("avx512")
 	amaxAVX512(avx512)
-	nvfp4AVX512(avx512, "Modelopt", scaleModelopt)
-	nvfp4AVX512(avx512, "CT", scaleCT)
-	fp8AVX512(avx512, "fp8", false)
-	fp8AVX512(avx512, "fp8Rounded", true)
+	amaxF32AVX512(avx512)
+	for _, of := range []element{bf16, f32} {
+		nvfp4AVX512(avx512, "Modelopt", scaleModelopt, of)
+		nvfp4AVX512(avx512, "CT", scaleCT, of)
+		fp8AVX512(avx512, "fp8", false, of)
+		fp8AVX512(avx512, "fp8Rounded", true, of)
+	}
 	decodeAVX512(avx512)
 	errorAVX512(avx512)
 
 	avx2 := newProgram("avx2")
 	amaxAVX2(avx2)
-	nvfp4AVX2(avx2, "Modelopt", scaleModelopt)
-	nvfp4AVX2(avx2, "CT", scaleCT)
-	fp8AVX2(avx2, "fp8", false)
-	fp8AVX2(avx2, "fp8Rounded", true)
+	amaxF32AVX2(avx2)
+	for _, of := range []element{bf16, f32} {
+		nvfp4AVX2(avx2, "Modelopt", scaleModelopt, of)
+		nvfp4AVX2(avx2, "CT", scaleCT, of)
+		fp8AVX2(avx2, "fp8", false, of)
+		fp8AVX2(avx2, "fp8Rounded", true, of)
+	}
 	decodeAVX2(avx2)
 	errorAVX2(avx2)
 

@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // nvfp4AVX2 codes 8 blocks a turn, as nvfp4AVX512 does 16.
-func nvfp4AVX2(p *program, peer string, rule scaleRule) {
-	p.kernel("nvfp4"+peer+"AVX2", nvfp4Signature, 32, 48, fmt.Sprintf(scaleComment, 8))
+func nvfp4AVX2(p *program, peer string, rule scaleRule, of element) {
+	p.kernel("nvfp4"+peer+of.tag()+"AVX2", nvfp4Signature, 32, 48, fmt.Sprintf(scaleComment, 8, of))
 	p.op(`
 		MOVQ codes+0(FP), R8
 		MOVQ scales+8(FP), R9
@@ -13,28 +13,20 @@ func nvfp4AVX2(p *program, peer string, rule scaleRule) {
 		XORQ R12, R12
 		VPBROADCASTD %s, Y15
 		VPBROADCASTD %s, Y14
-		VPBROADCASTD %s, Y13
 		VBROADCASTSS %s, Y12
 		VBROADCASTSS %s, Y11
 		VPXOR Y10, Y10, Y10`,
-		p.word(exponentBits), p.word(magnitudeBits), p.word(0x7fff7fff), p.float(6), p.float(1))
-	p.op("group:")
-	p.note("Y0: the largest magnitude of 8 blocks")
-	for r := range 8 {
-		p.op("VPAND %d(R10), Y13, Y%d", 32*r, r)
+		p.word(exponentBits), p.word(magnitudeBits), p.float(6), p.float(1))
+	if of == bf16 {
+		p.op("VPBROADCASTD %s, Y13", p.word(0x7fff7fff))
 	}
-	for _, pair := range maximaRounds {
-		a, b := pair[0], pair[1]
-		p.op(`
-			VPUNPCKLWD Y%[2]d, Y%[1]d, Y8
-			VPUNPCKHWD Y%[2]d, Y%[1]d, Y9
-			VPMAXUW Y9, Y8, Y%[1]d`, a, b)
+	p.op("group:")
+	if of == f32 {
+		p.blockMaximaF32AVX2()
+	} else {
+		p.blockMaximaAVX2()
 	}
 	p.op(`
-		VEXTRACTI128 $1, Y0, X1
-		VPMAXUW X1, X0, X0
-		VPMOVZXWD X0, Y0
-		VPSLLD $16, Y0, Y0
 		VBROADCASTSS divisor+36(FP), Y1
 		VDIVPS Y1, Y0, Y1
 		VBROADCASTSS %s, Y4`, p.float(448))
@@ -109,8 +101,8 @@ func nvfp4AVX2(p *program, peer string, rule scaleRule) {
 		VPBROADCASTD %s, Y6`, p.float(0.25), p.word(e2m1Magic), p.word(7), p.word(8), p.word(1|16<<16))
 	p.note("one block a turn; BX: its scale")
 	p.op("MOVQ SP, BX\nMOVQ $8, CX\nblocks:\nVBROADCASTSS (BX), Y5")
-	p.elementsAVX2(0, 0)
-	p.elementsAVX2(2, 16)
+	p.elementsAVX2(0, 0, of)
+	p.elementsAVX2(2, 1, of)
 	p.note("words of two codes, then bytes in the order of the elements")
 	p.op(`
 		VPACKUSDW Y2, Y0, Y0
@@ -119,7 +111,7 @@ func nvfp4AVX2(p *program, peer string, rule scaleRule) {
 		VEXTRACTI128 $1, Y0, X1
 		VPUNPCKLWD X1, X0, X0
 		VMOVQ X0, (R8)
-		ADDQ $32, R10
+		ADDQ $%d, R10
 		ADDQ $8, R8
 		ADDQ $4, BX
 		DECQ CX
@@ -127,8 +119,28 @@ func nvfp4AVX2(p *program, peer string, rule scaleRule) {
 		ADDQ $8, R9
 		DECQ R11
 		JNZ group
-		MOVQ R12, collapsed+40(FP)`, p.bytes(lowBytes(4, 0, 4, 8, 12)...))
+		MOVQ R12, collapsed+40(FP)`, p.bytes(lowBytes(4, 0, 4, 8, 12)...), 16*of.size())
 	p.ret()
+}
+
+// blockMaximaAVX2 leaves the float32 of each of 8 blocks' largest magnitude in Y0; Y13 drops signs.
+func (p *program) blockMaximaAVX2() {
+	p.note("Y0: the largest magnitude of 8 blocks")
+	for r := range 8 {
+		p.op("VPAND %d(R10), Y13, Y%d", 32*r, r)
+	}
+	for _, pair := range maximaRounds {
+		a, b := pair[0], pair[1]
+		p.op(`
+			VPUNPCKLWD Y%[2]d, Y%[1]d, Y8
+			VPUNPCKHWD Y%[2]d, Y%[1]d, Y9
+			VPMAXUW Y9, Y8, Y%[1]d`, a, b)
+	}
+	p.op(`
+		VEXTRACTI128 $1, Y0, X1
+		VPMAXUW X1, X0, X0
+		VPMOVZXWD X0, Y0
+		VPSLLD $16, Y0, Y0`)
 }
 
 // lowBytes is a VPSHUFB mask that moves the bytes at from to the front of each 128-bit lane and clears
@@ -144,11 +156,14 @@ func lowBytes(n int, from ...uint8) []uint8 {
 	return mask
 }
 
-// elementsAVX2 codes eight elements at offset into dword lanes of register t; Y1, Y3 and Y4 are spent.
-func (p *program) elementsAVX2(t, offset int) {
+// elementsAVX2 codes one half of a block into dword lanes of register t; Y1, Y3 and Y4 are spent.
+func (p *program) elementsAVX2(t, half int, of element) {
+	if of == f32 {
+		p.op("VMOVUPS %d(R10), Y%d", 32*half, t)
+	} else {
+		p.op("VPMOVZXWD %[2]d(R10), Y%[1]d\nVPSLLD $16, Y%[1]d, Y%[1]d", t, 16*half)
+	}
 	p.op(`
-		VPMOVZXWD %[2]d(R10), Y%[1]d
-		VPSLLD $16, Y%[1]d, Y%[1]d
 		VDIVPS Y5, Y%[1]d, Y4
 		VPAND Y14, Y4, Y%[1]d
 		VMINPS Y12, Y%[1]d, Y%[1]d
@@ -156,10 +171,10 @@ func (p *program) elementsAVX2(t, offset int) {
 		VPAND Y15, Y1, Y1
 		VCMPPS $1, Y10, Y4, Y4
 		VPAND Y7, Y4, Y4
-		VPSRLD $%[3]d, Y1, Y3
+		VPSRLD $%[2]d, Y1, Y3
 		VPADDD Y9, Y1, Y1
 		VADDPS Y1, Y%[1]d, Y%[1]d
 		VPADDD Y3, Y%[1]d, Y%[1]d
 		VPAND Y8, Y%[1]d, Y%[1]d
-		VPOR Y4, Y%[1]d, Y%[1]d`, t, offset, e2m1Shift)
+		VPOR Y4, Y%[1]d, Y%[1]d`, t, e2m1Shift)
 }

@@ -4,8 +4,8 @@ import "fmt"
 
 // nvfp4AVX512 codes 16 blocks a turn: the largest magnitude of each block into one lane each, 16 scales
 // at once, then block by block.
-func nvfp4AVX512(p *program, peer string, rule scaleRule) {
-	p.kernel("nvfp4"+peer+"AVX512", nvfp4Signature, 64, 48, fmt.Sprintf(scaleComment, 16))
+func nvfp4AVX512(p *program, peer string, rule scaleRule, of element) {
+	p.kernel("nvfp4"+peer+of.tag()+"AVX512", nvfp4Signature, 64, 48, fmt.Sprintf(scaleComment, 16, of))
 	p.op(`
 		MOVQ codes+0(FP), R8
 		MOVQ scales+8(FP), R9
@@ -14,7 +14,6 @@ func nvfp4AVX512(p *program, peer string, rule scaleRule) {
 		VBROADCASTSS global+32(FP), Z31
 		VBROADCASTSS divisor+36(FP), Z30
 		XORQ R12, R12
-		VPBROADCASTD %s, Z29
 		VPBROADCASTD %s, Z28
 		VBROADCASTSS %s, Z27
 		VBROADCASTSS %s, Z26
@@ -23,10 +22,17 @@ func nvfp4AVX512(p *program, peer string, rule scaleRule) {
 		VPBROADCASTD %s, Z23
 		VPXORD Z22, Z22, Z22
 		VPBROADCASTD %s, Z21`,
-		p.word(0x7fff7fff), p.word(magnitudeBits), p.float(6), p.float(1),
+		p.word(magnitudeBits), p.float(6), p.float(1),
 		p.word(exponentBits), p.word(e2m1Magic), p.word(7), p.word(8))
+	if of == bf16 {
+		p.op("VPBROADCASTD %s, Z29", p.word(0x7fff7fff))
+	}
 	p.op("group:")
-	p.blockMaximaAVX512()
+	if of == f32 {
+		p.blockMaximaF32AVX512()
+	} else {
+		p.blockMaximaAVX512()
+	}
 	if rule == scaleModelopt {
 		p.note("p = m/divisor; 0 -> 1; NaN and what is above -> 448; at least 2^-9")
 		p.op(`
@@ -81,10 +87,10 @@ func nvfp4AVX512(p *program, peer string, rule scaleRule) {
 	p.note("four blocks a turn; BX: their scales")
 	p.op("MOVQ SP, BX\nMOVQ $4, CX\nblocks:")
 	for b := range 4 {
-		p.elementsAVX512(b)
+		p.elementsAVX512(b, of)
 	}
 	p.op(`
-		ADDQ $128, R10
+		ADDQ $%d, R10
 		ADDQ $32, R8
 		ADDQ $16, BX
 		DECQ CX
@@ -92,7 +98,7 @@ func nvfp4AVX512(p *program, peer string, rule scaleRule) {
 		ADDQ $16, R9
 		DECQ R11
 		JNZ group
-		MOVQ R12, collapsed+40(FP)`)
+		MOVQ R12, collapsed+40(FP)`, 64*of.size())
 	p.ret()
 }
 
@@ -128,24 +134,27 @@ func (p *program) blockMaximaAVX512() {
 var maximaRounds = [][2]int{{0, 4}, {2, 6}, {1, 5}, {3, 7}, {0, 2}, {1, 3}, {0, 1}}
 
 // elementsAVX512 codes block b of the four at R10.
-func (p *program) elementsAVX512(b int) {
+func (p *program) elementsAVX512(b int, of element) {
 	t, u, v := 3*b, 3*b+1, 3*b+2
+	if of == f32 {
+		p.op("VMOVUPS %d(R10), Z%d", 64*b, t)
+	} else {
+		p.op("VPMOVZXWD %[2]d(R10), Z%[1]d\nVPSLLD $16, Z%[1]d, Z%[1]d", t, 32*b)
+	}
 	p.op(`
-		VPMOVZXWD %[4]d(R10), Z%[1]d
-		VPSLLD $16, Z%[1]d, Z%[1]d
-		VDIVPS.BCST %[5]d(BX), Z%[1]d, Z%[1]d
+		VDIVPS.BCST %[4]d(BX), Z%[1]d, Z%[1]d
 		VPANDD Z28, Z%[1]d, Z%[2]d
 		VMINPS Z27, Z%[2]d, Z%[2]d
 		VMAXPS Z26, Z%[2]d, Z%[3]d
 		VPANDD Z25, Z%[3]d, Z%[3]d
-		VCMPPS $1, Z22, Z%[1]d, K%[6]d
+		VCMPPS $1, Z22, Z%[1]d, K%[5]d
 		VPADDD Z24, Z%[3]d, Z%[1]d
 		VADDPS Z%[1]d, Z%[2]d, Z%[2]d
-		VPSRLD $%[7]d, Z%[3]d, Z%[3]d
+		VPSRLD $%[6]d, Z%[3]d, Z%[3]d
 		VPADDD Z%[3]d, Z%[2]d, Z%[2]d
 		VPANDD Z23, Z%[2]d, Z%[2]d
-		VPORD Z21, Z%[2]d, K%[6]d, Z%[2]d
+		VPORD Z21, Z%[2]d, K%[5]d, Z%[2]d
 		VPSRLQ $28, Z%[2]d, Z%[3]d
 		VPORQ Z%[3]d, Z%[2]d, Z%[2]d
-		VPMOVQB Z%[2]d, %[8]d(R8)`, t, u, v, 32*b, 4*b, 1+b, e2m1Shift, 8*b)
+		VPMOVQB Z%[2]d, %[7]d(R8)`, t, u, v, 4*b, 1+b, e2m1Shift, 8*b)
 }
