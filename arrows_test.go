@@ -18,14 +18,16 @@ type room struct {
 // rooms is the table of ARCHITECTURE.md. Imports go downward only. Move a wall when the code shows a better place: change
 // the table in the same commit and say why.
 var rooms = map[string]room{
-	"internal/numeric":        {layer: 0, sentence: "number formats, NVFP4 and FP8 coding, error measures: pure functions on slices, fast paths behind them"},
-	"internal/numeric/asmgen": {layer: 0, sentence: "writes numeric's assembly", may: []string{}},
-	"internal/safetensors":    {layer: 0, sentence: "headers with limits, bytes by range, streamed writing"},
-	"internal/playbook":       {layer: 0, sentence: "the rules as data, and the Finding that cites them"},
-	"internal/atomicfile":     {layer: 0, sentence: "publishes a file or a folder whole or not at all"},
-	"internal/model":          {layer: 1, sentence: "a checkpoint opened and understood; headers and small files only, never writes"},
-	"internal/dialect":        {layer: 1, sentence: "how quantized tensors are spelled and decoded, both ways, with their config files"},
-	"internal/engine":         {layer: 1, sentence: "a server per version: matching semantics, required tensors"},
+	"internal/numeric":         {layer: 0, sentence: "number formats, NVFP4 and FP8 coding, error measures: pure functions on slices, fast paths behind them"},
+	"internal/numeric/asmgen":  {layer: 0, sentence: "writes numeric's assembly", may: []string{}},
+	"internal/safetensors":     {layer: 0, sentence: "headers with limits, bytes by range, streamed writing"},
+	"internal/playbook":        {layer: 0, sentence: "the rules as data, and the Finding that cites them"},
+	"internal/atomicfile":      {layer: 0, sentence: "publishes a file or a folder whole or not at all"},
+	"internal/prompt/ordered":  {layer: 0, sentence: "a JSON value that keeps key order and number spelling", may: []string{}},
+	"internal/prompt/template": {layer: 1, sentence: "chat templates as Hugging Face's Jinja2 renders them, bounded", may: []string{"internal/prompt/ordered"}},
+	"internal/model":           {layer: 1, sentence: "a checkpoint opened and understood; headers and small files only, never writes"},
+	"internal/dialect":         {layer: 1, sentence: "how quantized tensors are spelled and decoded, both ways, with their config files"},
+	"internal/engine":          {layer: 1, sentence: "a server per version: matching semantics, required tensors"},
 	"internal/plan": {layer: 2, sentence: "decides everything, touches no weights", never: map[string]string{
 		"internal/engine": "the judge must not share the planner's idea of what the server does: verify simulates the engine, the planner lists names"}},
 	"internal/write": {layer: 3, sentence: "carries out a plan, decides nothing, resumes", never: map[string]string{
