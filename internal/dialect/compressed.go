@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -26,14 +25,6 @@ type compressedTensors struct{}
 func (compressedTensors) Name() string { return "compressed-tensors" }
 
 func (compressedTensors) Servable(s Scheme) error {
-	switch s {
-	case BF16, NVFP4W4A16, FP8Channel:
-		return nil
-	case NVFP4W4A4:
-		return errors.New("nvfp4-w4a4 stores an input_global_scale per module, which comes from activation statistics, and this version collects none; a server given a checkpoint without it computes with uninitialised memory (R23). Use nvfp4-w4a16")
-	case FP8Tensor:
-		return errors.New("fp8-tensor stores a static input_scale per module, which comes from activation statistics, and this version collects none. Use fp8-channel, which scales activations per token at run time")
-	}
 	_, err := ParseScheme(string(s))
 	return err
 }
@@ -42,30 +33,51 @@ func (c compressedTensors) Spell(source string, s Scheme, m numeric.Math, shape 
 	if err := c.Servable(s); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	module, ok := strings.CutSuffix(source, ".weight")
-	switch {
-	case !s.Quantized():
-		return nil, fmt.Errorf("%s: scheme %s changes nothing, so there is nothing to spell", source, s)
-	case !ok || module == "":
-		return nil, fmt.Errorf("%s: only a tensor named MODULE.weight can be quantized", source)
-	case len(shape) != 2 || shape[0] <= 0 || shape[1] <= 0:
-		return nil, fmt.Errorf("%s: shape %v is not a matrix [out, in]", source, shape)
+	module, out, in, err := matrix(source, s, shape)
+	if err != nil {
+		return nil, err
 	}
-	out, in := shape[0], shape[1]
+	var outputs []Output
 	if s.NVFP4() {
-		if in%blockSize != 0 {
-			return nil, fmt.Errorf("%s: in is %d, and %d mod %d = %d; NVFP4 codes whole blocks of %d", source, in, in, blockSize, in%blockSize, blockSize)
-		}
-		return []Output{
+		outputs = []Output{
 			{module + ".weight_packed", PartCodes, safetensors.U8, []int64{out, in / 2}},
 			{module + ".weight_scale", PartBlockScale, safetensors.F8E4M3, []int64{out, in / blockSize}},
 			{module + ".weight_global_scale", PartGlobalScale, safetensors.F32, []int64{1}},
-		}, nil
+		}
+		if s == NVFP4W4A4 {
+			outputs = append(outputs, Output{module + ".input_global_scale", PartInputScale, safetensors.F32, []int64{1}})
+		}
+		return outputs, nil
 	}
-	return []Output{
+	scale := []int64{out, 1}
+	if s == FP8Tensor {
+		scale = []int64{1}
+	}
+	outputs = []Output{
 		{module + ".weight", PartCodes, safetensors.F8E4M3, []int64{out, in}},
-		{module + ".weight_scale", PartScale, fp8ScaleDtype(m), []int64{out, 1}},
-	}, nil
+		{module + ".weight_scale", PartScale, fp8ScaleDtype(m), scale},
+	}
+	if s == FP8Tensor {
+		outputs = append(outputs, Output{module + ".input_scale", PartInputScale, safetensors.F32, []int64{1}})
+	}
+	return outputs, nil
+}
+
+// matrix checks what is to be spelled: the weight of a module, under a scheme that changes it, [out, in] with whole blocks.
+func matrix(source string, s Scheme, shape []int64) (module string, out, in int64, err error) {
+	module, ok := strings.CutSuffix(source, ".weight")
+	switch {
+	case !s.Quantized():
+		return "", 0, 0, fmt.Errorf("%s: scheme %s changes nothing, so there is nothing to spell", source, s)
+	case !ok || module == "":
+		return "", 0, 0, fmt.Errorf("%s: only a tensor named MODULE.weight can be quantized", source)
+	case len(shape) != 2 || shape[0] <= 0 || shape[1] <= 0:
+		return "", 0, 0, fmt.Errorf("%s: shape %v is not a matrix [out, in]", source, shape)
+	}
+	if out, in = shape[0], shape[1]; s.NVFP4() && in%blockSize != 0 {
+		return "", 0, 0, fmt.Errorf("%s: in is %d, and %d mod %d = %d; NVFP4 codes whole blocks of %d", source, in, in, blockSize, in%blockSize, blockSize)
+	}
+	return module, out, in, nil
 }
 
 // fp8ScaleDtype is the dtype of an FP8 weight_scale. compressed-tensors computes it in BF16, the dtype of the weight,
@@ -81,3 +93,11 @@ func fp8ScaleDtype(m numeric.Math) safetensors.Dtype {
 // GlobalScale is a divisor here: weight = code * weight_scale / weight_global_scale (R29). modelopt stores the
 // reciprocal; one taken for the other gives fluent garbage (modular/modular#6600).
 func (compressedTensors) GlobalScale(q numeric.NVFP4) float32 { return q.Divisor() }
+
+// InputScale of NVFP4 divides, as the global scale of the weights does. An FP8 input_scale multiplies.
+func (c compressedTensors) InputScale(s Scheme, m numeric.Math, amax float32) (float32, error) {
+	return inputScale(c, s, m, amax)
+}
+
+// Made is nil: everything stands in config.json.
+func (compressedTensors) Made([]Module) (map[string]string, error) { return nil, nil }

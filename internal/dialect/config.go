@@ -41,7 +41,7 @@ type configGroup struct {
 type configArgs struct {
 	ActOrder       *string  `json:"actorder"`
 	BlockStructure []int64  `json:"block_structure"`
-	Dynamic        bool     `json:"dynamic"`
+	Dynamic        any      `json:"dynamic"` // false, true or "local"
 	GroupSize      *int64   `json:"group_size"`
 	NumBits        int      `json:"num_bits"`
 	Observer       *string  `json:"observer"`
@@ -53,42 +53,38 @@ type configArgs struct {
 	ZPDtype        *string  `json:"zp_dtype"`
 }
 
-// newGroup is the group of one scheme without its targets. The values are those of the presets NVFP4A16 and FP8_DYNAMIC
-// of compressed-tensors 0.18.0. The FP8 group needs its own format: under a global mixed-precision vLLM finds no scheme
-// for it otherwise (R27).
+// newGroup is the group of one scheme without its targets. The values are those of the presets NVFP4, NVFP4A16, FP8 and
+// FP8_DYNAMIC of compressed-tensors 0.18.0. An FP8 group needs its own format: under a global mixed-precision vLLM finds no
+// scheme for it otherwise (R27).
 func newGroup(s Scheme) configGroup {
-	observer := "memoryless_minmax"
-	if s == NVFP4W4A16 {
+	weights, inputs := "memoryless_minmax", "static_minmax"
+	if s.NVFP4() {
 		size, scale := int64(blockSize), "torch.float8_e4m3fn"
-		return configGroup{
-			Format: "nvfp4-pack-quantized",
-			Weights: &configArgs{NumBits: 4, Type: "float", Strategy: "tensor_group", GroupSize: &size, ScaleDtype: &scale,
-				Symmetric: true, Observer: &observer},
+		args := func(dynamic any, observer *string) *configArgs {
+			return &configArgs{NumBits: 4, Type: "float", Strategy: "tensor_group", GroupSize: &size, ScaleDtype: &scale,
+				Symmetric: true, Dynamic: dynamic, Observer: observer}
 		}
+		g := configGroup{Format: "nvfp4-pack-quantized", Weights: args(false, &weights)}
+		if s == NVFP4W4A4 { // the kernel makes the block scales of activations, under a stored global scale
+			g.InputActivations = args("local", &inputs)
+		}
+		return g
 	}
-	return configGroup{
-		Format:           "float-quantized",
-		Weights:          &configArgs{NumBits: 8, Type: "float", Strategy: "channel", Symmetric: true, Observer: &observer},
-		InputActivations: &configArgs{NumBits: 8, Type: "float", Strategy: "token", Symmetric: true, Dynamic: true},
+	args := func(strategy string, dynamic bool, observer *string) *configArgs {
+		return &configArgs{NumBits: 8, Type: "float", Strategy: strategy, Symmetric: true, Dynamic: dynamic, Observer: observer}
 	}
+	if s == FP8Tensor {
+		return configGroup{Format: "float-quantized", Weights: args("tensor", false, &weights), InputActivations: args("tensor", false, &inputs)}
+	}
+	return configGroup{Format: "float-quantized", Weights: args("channel", false, &weights), InputActivations: args("token", true, nil)}
 }
 
 // Config writes one group per scheme, in the order of the schemes' list. The ignore list names every kept Linear, the
 // fused spelling of every kept fused group, and the forms that other runtimes understand.
 func (c compressedTensors) Config(modules []Module) (json.RawMessage, error) {
-	modules = slices.Clone(modules)
-	slices.SortFunc(modules, func(a, b Module) int { return safetensors.NaturalCompare(a.Name, b.Name) })
-	if err := c.checkModules(modules); err != nil {
-		return nil, fmt.Errorf("quantization_config: %w", err)
-	}
-	var used []Scheme
-	for _, s := range schemes {
-		if s.Quantized() && slices.ContainsFunc(modules, func(m Module) bool { return m.Scheme == s }) {
-			used = append(used, s)
-		}
-	}
-	if len(used) == 0 {
-		return nil, nil
+	modules, used, err := prepare(c, modules)
+	if err != nil || len(used) == 0 {
+		return nil, err
 	}
 	ignore := ignoreList(modules)
 	targets := patternTargets(modules, used)
@@ -111,17 +107,38 @@ func (c compressedTensors) Config(modules []Module) (json.RawMessage, error) {
 			config.Format = group.Format
 		}
 	}
+	return compact(config)
+}
+
+// compact renders a value as one line of JSON, without the escapes that only HTML needs.
+func compact(v any) (json.RawMessage, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(config); err != nil {
+	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("quantization_config: %w", err)
 	}
 	return bytes.TrimSpace(buf.Bytes()), nil
 }
 
-// checkModules refuses what no list of targets can express. modules are sorted by name.
-func (c compressedTensors) checkModules(modules []Module) error {
+// prepare sorts modules by name, refuses what no configuration can express, and lists the schemes that change something,
+// in the order of the schemes' list.
+func prepare(d Dialect, modules []Module) (sorted []Module, used []Scheme, err error) {
+	sorted = slices.Clone(modules)
+	slices.SortFunc(sorted, func(a, b Module) int { return safetensors.NaturalCompare(a.Name, b.Name) })
+	if err := checkModules(d, sorted); err != nil {
+		return nil, nil, fmt.Errorf("quantization_config: %w", err)
+	}
+	for _, s := range schemes {
+		if s.Quantized() && slices.ContainsFunc(sorted, func(m Module) bool { return m.Scheme == s }) {
+			used = append(used, s)
+		}
+	}
+	return sorted, used, nil
+}
+
+// checkModules refuses what no configuration can express. modules are sorted by name.
+func checkModules(d Dialect, modules []Module) error {
 	fused := map[string]Module{}
 	for i, m := range modules {
 		switch {
@@ -131,11 +148,11 @@ func (c compressedTensors) checkModules(modules []Module) error {
 			return fmt.Errorf("module %s is listed twice", m.Name)
 		case strings.HasPrefix(m.Name, "re:"):
 			return fmt.Errorf("module %s: a name that starts with \"re:\" would be read as a pattern", m.Name)
-		case m.Scheme.Quantized() && !strings.Contains(m.Name, "."):
-			// find_matched_target takes a bare name for a class name, and maps no prefix in it.
+		case m.Scheme.Quantized() && !strings.Contains(m.Name, ".") && m.Name != lmHead:
+			// find_matched_target of vLLM takes a bare name for a class name, and maps no prefix in it.
 			return fmt.Errorf("module %s: a name without a dot cannot be a target; keep it in bf16", m.Name)
 		}
-		if err := c.Servable(m.Scheme); err != nil {
+		if err := d.Servable(m.Scheme); err != nil {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
 		if m.Fused == "" {

@@ -205,10 +205,9 @@ func TestConfigRefusesWhatTheServerWouldRefuse(t *testing.T) {
 		want    string
 	}{
 		"half a fused group (Q24)": {half, "v_proj is bf16"},
-		"a quantized lm_head":      {[]dialect.Module{{Name: "lm_head", Scheme: dialect.FP8Channel}}, "without a dot"},
+		"a name without a dot":     {[]dialect.Module{{Name: "proj_out", Scheme: dialect.FP8Channel}}, "without a dot"},
 		"a pattern for a name":     {[]dialect.Module{{Name: "re:.*", Scheme: dialect.BF16}}, "read as a pattern"},
 		"a module twice":           {[]dialect.Module{{Name: "a.b", Scheme: dialect.BF16}, {Name: "a.b", Scheme: dialect.FP8Channel}}, "twice"},
-		"an unservable scheme":     {[]dialect.Module{{Name: "a.b", Scheme: dialect.NVFP4W4A4}}, "input_global_scale"},
 		"an unknown scheme":        {[]dialect.Module{{Name: "a.b", Scheme: "int4"}}, `"int4"`},
 		"a module without a name":  {[]dialect.Module{{Scheme: dialect.BF16}}, "no name"},
 		"a quantized fused name":   {[]dialect.Module{{Name: "a.gate_proj", Fused: "a.b", Scheme: dialect.BF16}, {Name: "a.b", Scheme: dialect.FP8Channel}}, "ignore list selects it"},

@@ -15,6 +15,17 @@ const maxElements = math.MaxInt64 / 8
 // Decode reads, per row: in/2 + in/16 bytes (NVFP4), in bytes and one scale (FP8), or in values of BF16, F16 or F32
 // (bf16). The arithmetic is numeric.DecodeNVFP4 and numeric.DecodeFP8.
 func (c compressedTensors) Decode(dst []float32, module string, s Scheme, in int64, row0, rows int64, read Reader) error {
+	return decode(c, nvfp4Names{"weight_packed", "weight_global_scale", numeric.DecodeNVFP4}, dst, module, s, in, row0, rows, read)
+}
+
+// nvfp4Names is what the dialects differ in when they are read: the names of codes and global scale, and whether the scale
+// divides or multiplies.
+type nvfp4Names struct {
+	codes, global string
+	values        func(dst []float32, codes, scales []byte, global float32)
+}
+
+func decode(c Dialect, names nvfp4Names, dst []float32, module string, s Scheme, in int64, row0, rows int64, read Reader) error {
 	switch {
 	case in <= 0 || row0 < 0 || rows < 0 || (rows > 0 && row0+rows > maxElements/in):
 		return fmt.Errorf("%s: cannot read rows %d to %d of width %d", module, row0, row0+rows, in)
@@ -25,7 +36,7 @@ func (c compressedTensors) Decode(dst []float32, module string, s Scheme, in int
 	}
 	switch {
 	case s.NVFP4():
-		return decodeNVFP4(dst, module, in, row0, rows, read)
+		return decodeNVFP4(names, dst, module, in, row0, rows, read)
 	case s.FP8():
 		return decodeFP8(dst, module, s, in, row0, rows, read)
 	case s == BF16:
@@ -34,7 +45,7 @@ func (c compressedTensors) Decode(dst []float32, module string, s Scheme, in int
 	return fmt.Errorf("%s: %w", module, c.Servable(s))
 }
 
-func decodeNVFP4(dst []float32, module string, in, row0, rows int64, read Reader) error {
+func decodeNVFP4(names nvfp4Names, dst []float32, module string, in, row0, rows int64, read Reader) error {
 	if in%blockSize != 0 {
 		return fmt.Errorf("%s: in is %d, and %d mod %d = %d; it cannot hold NVFP4", module, in, in, blockSize, in%blockSize)
 	}
@@ -45,15 +56,15 @@ func decodeNVFP4(dst []float32, module string, in, row0, rows int64, read Reader
 		off  int64
 		want safetensors.Dtype
 	}{
-		{module + ".weight_packed", codes, row0 * in / 2, safetensors.U8},
+		{module + "." + names.codes, codes, row0 * in / 2, safetensors.U8},
 		{module + ".weight_scale", scales, row0 * in / blockSize, safetensors.F8E4M3},
-		{module + ".weight_global_scale", global, 0, safetensors.F32},
+		{module + "." + names.global, global, 0, safetensors.F32},
 	} {
 		if err := readAs(part.name, part.p, part.off, part.want, read); err != nil {
 			return err
 		}
 	}
-	numeric.DecodeNVFP4(dst, codes, scales, math.Float32frombits(binary.LittleEndian.Uint32(global)))
+	names.values(dst, codes, scales, math.Float32frombits(binary.LittleEndian.Uint32(global)))
 	return nil
 }
 

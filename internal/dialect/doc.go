@@ -4,7 +4,8 @@
 //
 // A Scheme says how a weight is stored (nvfp4-w4a16, fp8-channel …), whatever the file format calls it. A Dialect is one
 // spelling of all schemes: the names, dtypes and shapes of the tensors that a weight becomes, and the
-// quantization_config that tells a server which module has which scheme. A Module is a Linear of the model, named as in
+// quantization_config that tells a server which module has which scheme. compressed-tensors and modelopt share codes and
+// block scales byte for byte; names differ, and the global scale of one is the reciprocal of the other's. A Module is a Linear of the model, named as in
 // the checkpoint without ".weight"; its fused name is the one module that a server builds from several of them
 // (q_proj, k_proj and v_proj become qkv_proj).
 //
@@ -14,7 +15,9 @@
 //	err = d.Servable(scheme)                      // can it be spelled, and would a server take it?
 //	outputs, err := d.Spell(name, scheme, math, shape)
 //	config, err := d.Config(modules)              // all Linears of the model, kept ones too
+//	files, err := d.Made(modules)                 // what stands beside config.json: hf_quant_config.json of modelopt
 //	stored := d.GlobalScale(coded)                // when the bytes are written
+//	input, err := d.InputScale(scheme, math, amax) // of the activations, for nvfp4-w4a4 and fp8-tensor
 //	err = d.Decode(dst, module, scheme, in, row0, rows, read) // when they are read back
 //
 // # What it refuses to know

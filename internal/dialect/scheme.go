@@ -43,6 +43,9 @@ func (s Scheme) NVFP4() bool { return s == NVFP4W4A4 || s == NVFP4W4A16 }
 // FP8 says whether weights are E4M3 bytes.
 func (s Scheme) FP8() bool { return s == FP8Tensor || s == FP8Channel }
 
+// StaticInput says whether the scheme stores a scale of the activations, which comes from statistics.
+func (s Scheme) StaticInput() bool { return s == NVFP4W4A4 || s == FP8Tensor }
+
 // Part says what a stored tensor holds.
 type Part string
 

@@ -1,7 +1,6 @@
 package dialect_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +27,10 @@ func servedClasses(t *testing.T) []served {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mixture, err := os.ReadFile(filepath.Join("..", "..", "testdata", "moe", "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	flat, err := sjson.SetBytes([]byte(gjson.GetBytes(wrapper, "text_config").Raw), "architectures", []string{"Qwen3_5ForCausalLM"})
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +38,7 @@ func servedClasses(t *testing.T) []served {
 	same := func(name string) string { return name }
 	return []served{
 		{"wrapper", wrapper, same},
+		{"mixture", mixture, same},
 		{"text-only, flat names", flat, same},
 		{"text-only, nested names", flat, prefixes(map[string]string{"model.": "model.language_model."})},
 	}
@@ -60,104 +64,133 @@ func (s served) modules(linears []engine.Linear, scheme func(l *engine.Linear, l
 	return out
 }
 
-// A tester quantized a checkpoint of the text-only class whose names were nested: no target matched at run time, and the
-// server did not know the packed tensors.
-func TestTheServerOfEachClassTakesEachModuleAsMeant(t *testing.T) {
-	bf16 := func(l *engine.Linear, _ string) bool {
-		return l.Place != engine.Body // gates, tower, head and lm_head
-	}
-	for name, scheme := range map[string]func(l *engine.Linear, leaf string) dialect.Scheme{
-		"default": func(l *engine.Linear, leaf string) dialect.Scheme {
-			if bf16(l, leaf) {
+// choices are ways to give modules schemes; "fp8" stands for the one that the dialect can spell.
+func choices(fp8 dialect.Scheme) map[string]func(l *engine.Linear, leaf string) dialect.Scheme {
+	apart := func(l *engine.Linear) bool { return l.Place != engine.Body } // gates, tower, head and lm_head
+	projection := func(leaf string) bool { return slices.Contains([]string{"gate_proj", "up_proj", "down_proj"}, leaf) }
+	all := func(s dialect.Scheme) func(l *engine.Linear, leaf string) dialect.Scheme {
+		return func(l *engine.Linear, leaf string) dialect.Scheme {
+			if apart(l) {
 				return dialect.BF16
 			}
-			return mixed(0, leaf)
+			return s
+		}
+	}
+	return map[string]func(l *engine.Linear, leaf string) dialect.Scheme{
+		"default": func(l *engine.Linear, leaf string) dialect.Scheme {
+			switch {
+			case apart(l):
+				return dialect.BF16
+			case projection(leaf):
+				return dialect.NVFP4W4A16
+			}
+			return fp8
 		},
-		"all nvfp4": func(l *engine.Linear, leaf string) dialect.Scheme {
-			if bf16(l, leaf) {
+		"all nvfp4-w4a16": all(dialect.NVFP4W4A16),
+		"all nvfp4-w4a4":  all(dialect.NVFP4W4A4),
+		"all fp8-tensor":  all(dialect.FP8Tensor),
+		"layer 1 and attention kept": func(l *engine.Linear, leaf string) dialect.Scheme {
+			if apart(l) || !projection(leaf) || strings.Contains(l.Runtime, "layers.1.") {
+				return dialect.BF16
+			}
+			return fp8
+		},
+		"routed experts kept, the shared one not": func(l *engine.Linear, leaf string) dialect.Scheme {
+			if apart(l) || l.Routed() {
 				return dialect.BF16
 			}
 			return dialect.NVFP4W4A16
 		},
-		"layer 1 and every down_proj kept": func(l *engine.Linear, leaf string) dialect.Scheme {
-			if bf16(l, leaf) || leaf == "down_proj" || strings.Contains(l.Runtime, "layers.1.") {
+		"the head's layers too": func(l *engine.Linear, leaf string) dialect.Scheme {
+			if apart(l) && l.Place != engine.Head || leaf == "fc" {
 				return dialect.BF16
 			}
-			return dialect.FP8Channel
+			return fp8
 		},
-		"the head too": func(l *engine.Linear, leaf string) dialect.Scheme {
-			if bf16(l, leaf) && l.Place != engine.Head {
+		"lm_head too": func(l *engine.Linear, leaf string) dialect.Scheme {
+			if apart(l) && l.Place != engine.LMHead && l.Place != engine.LMHeadMTP {
 				return dialect.BF16
 			}
-			return dialect.FP8Channel
+			return dialect.NVFP4W4A16
 		},
-	} {
-		for _, class := range servedClasses(t) {
-			t.Run(name+", "+class.name, func(t *testing.T) {
-				e, err := engine.Parse("vllm@0.28")
-				if err != nil {
-					t.Fatal(err)
-				}
-				s, err := engine.Build(e, class.config, true)
-				if err != nil {
-					t.Fatal(err)
-				}
-				raw, err := dialect.CompressedTensors().Config(class.modules(s.Linears, scheme))
-				if err != nil {
-					t.Fatal(err)
-				}
-				config, err := sjson.SetRawBytes(slices.Clone(class.config), "quantization_config", raw)
-				if err != nil {
-					t.Fatal(err)
-				}
-				q, _, err := engine.ReadQuantization(config)
-				if err != nil {
-					t.Fatal(err)
-				}
-				formats := groupFormats(t, raw)
-				bound := s.Bind(q)
-				quantized := 0
-				for i := range s.Linears {
-					l := &s.Linears[i]
-					leaf := l.Shards[0].Name[strings.LastIndexByte(l.Shards[0].Name, '.')+1:]
-					want := scheme(l, leaf)
-					if l.Place == engine.LMHeadMTP {
-						want = dialect.BF16
-					}
-					r := bound.Resolve(l)
-					switch {
-					case r.Err != nil || len(r.Overlap) > 0:
-						t.Errorf("%s: %v, overlap %v", l.Runtime, r.Err, r.Overlap)
-					case !want.Quantized():
-						if !r.Ignored {
-							t.Errorf("%s is kept, but the server does not find it ignored: %+v", l.Runtime, r)
-						}
-					case r.State != engine.Quantized || formats[r.Group] != formatOf(want):
-						t.Errorf("%s is %s; the server says state %d, format %q", l.Runtime, want, r.State, formats[r.Group])
-					default:
-						quantized++
-					}
-				}
-				if quantized < 5 {
-					t.Errorf("only %d modules are quantized: the test is broken", quantized)
-				}
-			})
+		"lm_head in fp8": func(l *engine.Linear, leaf string) dialect.Scheme {
+			switch {
+			case l.Place == engine.LMHead || l.Place == engine.LMHeadMTP:
+				return fp8
+			case apart(l):
+				return dialect.BF16
+			}
+			return dialect.NVFP4W4A4
+		},
+	}
+}
+
+// kind is what a server calls a scheme.
+func kind(s dialect.Scheme) engine.Kind {
+	switch s {
+	case dialect.NVFP4W4A4:
+		return engine.W4A4
+	case dialect.NVFP4W4A16:
+		return engine.W4A16
+	}
+	return engine.FP8
+}
+
+// A tester quantized a checkpoint of the text-only class whose names were nested: no target matched at run time, and the
+// server did not know the packed tensors.
+func TestTheServerOfEachClassTakesEachModuleAsMeant(t *testing.T) {
+	for d, fp8 := range map[dialect.Dialect]dialect.Scheme{dialect.CompressedTensors(): dialect.FP8Channel, dialect.ModelOpt(): dialect.FP8Tensor} {
+		for name, scheme := range choices(fp8) {
+			for _, class := range servedClasses(t) {
+				t.Run(d.Name()+", "+name+", "+class.name, func(t *testing.T) { serve(t, d, scheme, class) })
+			}
 		}
 	}
 }
 
-func formatOf(s dialect.Scheme) string {
-	if s.NVFP4() {
-		return "nvfp4-pack-quantized"
+func serve(t *testing.T, d dialect.Dialect, scheme func(l *engine.Linear, leaf string) dialect.Scheme, class served) {
+	e, err := engine.Parse("vllm@0.28")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return "float-quantized"
-}
-
-func groupFormats(t *testing.T, raw json.RawMessage) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for name, g := range parse(t, raw).Groups {
-		out[name] = g.Format
+	s, err := engine.Build(e, class.config, true)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	raw, err := d.Config(class.modules(s.Linears, scheme))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := sjson.SetRawBytes(slices.Clone(class.config), "quantization_config", raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, problems, err := engine.ReadQuantization(config)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	bound := s.Bind(q)
+	quantized := 0
+	for i := range s.Linears {
+		l := &s.Linears[i]
+		want := scheme(l, l.Shards[0].Name[strings.LastIndexByte(l.Shards[0].Name, '.')+1:])
+		r := bound.Resolve(l)
+		switch {
+		case r.Err != nil || len(r.Overlap) > 0 || r.PassedOver != "":
+			t.Errorf("%s: %v, overlap %v, passed over %s", l.Runtime, r.Err, r.Overlap, r.PassedOver)
+		case !want.Quantized():
+			if !r.Ignored {
+				t.Errorf("%s is kept, but the server does not find it ignored: %+v", l.Runtime, r)
+			}
+		case r.State != engine.Quantized || r.Scheme.Kind != kind(want):
+			t.Errorf("%s is %s; the server says state %d, %s (by %s)", l.Runtime, want, r.State, r.Scheme, r.By)
+		case want.FP8() && r.Scheme.Static != (want == dialect.FP8Tensor):
+			t.Errorf("%s is %s; the server scales its input by %s", l.Runtime, want, r.Scheme)
+		default:
+			quantized++
+		}
+	}
+	if quantized < 5 {
+		t.Errorf("only %d modules are quantized: the test is broken", quantized)
+	}
 }

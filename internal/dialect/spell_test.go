@@ -54,8 +54,6 @@ func TestSpellRefuses(t *testing.T) {
 		{"a.bias", dialect.FP8Channel, []int64{16, 16}, "MODULE.weight"},
 		{".weight", dialect.FP8Channel, []int64{16, 16}, "MODULE.weight"},
 		{"a.weight", dialect.BF16, []int64{16, 16}, "changes nothing"},
-		{"a.weight", dialect.NVFP4W4A4, []int64{16, 16}, "input_global_scale"},
-		{"a.weight", dialect.FP8Tensor, []int64{16, 16}, "input_scale"},
 		{"a.weight", "int4", []int64{16, 16}, "not known"},
 	} {
 		got, err := dialect.CompressedTensors().Spell(c.source, c.scheme, numeric.Modelopt, c.shape)
@@ -85,9 +83,64 @@ func TestDialectsAreParsedByName(t *testing.T) {
 	if d, err := dialect.Parse("compressed-tensors"); err != nil || d.Name() != "compressed-tensors" {
 		t.Errorf("compressed-tensors: %v", err)
 	}
-	for _, name := range []string{"", "modelopt", "gguf"} {
-		if _, err := dialect.Parse(name); err == nil || !strings.Contains(err.Error(), "use compressed-tensors") {
+	if d, err := dialect.Parse("modelopt"); err != nil || d.Name() != "modelopt" {
+		t.Errorf("modelopt: %v", err)
+	}
+	for _, name := range []string{"", "gguf"} {
+		if _, err := dialect.Parse(name); err == nil || !strings.Contains(err.Error(), "use compressed-tensors or modelopt") {
 			t.Errorf("Parse(%q): %v", name, err)
 		}
+	}
+}
+
+func TestSpellOfEachDialectAndScheme(t *testing.T) {
+	type output struct {
+		name  string
+		part  dialect.Part
+		dtype safetensors.Dtype
+		shape []int64
+	}
+	codes4 := func(name string) output { return output{name, dialect.PartCodes, safetensors.U8, []int64{48, 16}} }
+	codes8 := output{"a.weight", dialect.PartCodes, safetensors.F8E4M3, []int64{48, 32}}
+	blocks := output{"a.weight_scale", dialect.PartBlockScale, safetensors.F8E4M3, []int64{48, 2}}
+	scalar := func(name string, part dialect.Part, shape ...int64) output {
+		return output{name, part, safetensors.F32, append([]int64{}, shape...)}
+	}
+	for _, c := range []struct {
+		d      dialect.Dialect
+		scheme dialect.Scheme
+		want   []output
+	}{
+		{dialect.CompressedTensors(), dialect.NVFP4W4A4, []output{codes4("a.weight_packed"), blocks,
+			scalar("a.weight_global_scale", dialect.PartGlobalScale, 1), scalar("a.input_global_scale", dialect.PartInputScale, 1)}},
+		{dialect.CompressedTensors(), dialect.FP8Tensor, []output{codes8, scalar("a.weight_scale", dialect.PartScale, 1), scalar("a.input_scale", dialect.PartInputScale, 1)}},
+		{dialect.ModelOpt(), dialect.NVFP4W4A16, []output{codes4("a.weight"), blocks, scalar("a.weight_scale_2", dialect.PartGlobalScale)}},
+		{dialect.ModelOpt(), dialect.NVFP4W4A4, []output{codes4("a.weight"), blocks, scalar("a.weight_scale_2", dialect.PartGlobalScale), scalar("a.input_scale", dialect.PartInputScale)}},
+		{dialect.ModelOpt(), dialect.FP8Tensor, []output{codes8, scalar("a.weight_scale", dialect.PartScale), scalar("a.input_scale", dialect.PartInputScale)}},
+	} {
+		spelled, err := c.d.Spell("a.weight", c.scheme, numeric.Modelopt, []int64{48, 32})
+		if err != nil {
+			t.Errorf("%s %s: %v", c.d.Name(), c.scheme, err)
+		}
+		var got []output
+		for _, o := range spelled {
+			got = append(got, output{o.Name, o.Part, o.Dtype, o.Shape})
+		}
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(output{})); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", c.d.Name(), c.scheme, diff)
+		}
+	}
+}
+
+func TestModelOptRefusesFP8PerChannelByName(t *testing.T) {
+	err := dialect.ModelOpt().Servable(dialect.FP8Channel)
+	if err == nil || !strings.Contains(err.Error(), "MIXED_PRECISION") || !strings.Contains(err.Error(), "fp8-tensor") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := dialect.ModelOpt().Spell("a.weight", dialect.FP8Channel, numeric.Modelopt, []int64{16, 16}); err == nil || !strings.Contains(err.Error(), "a.weight") {
+		t.Errorf("Spell: %v", err)
+	}
+	if _, err := dialect.ModelOpt().Config([]dialect.Module{{Name: "a.b", Scheme: dialect.FP8Channel}}); err == nil || !strings.Contains(err.Error(), "a.b") {
+		t.Errorf("Config: %v", err)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// lmHead is the only module without a dot in its name that can be quantized.
+const lmHead = "lm_head"
+
 // maxPatterns bounds the patterns of one group: a model whose names follow no layout gets exact names instead.
 const maxPatterns = 16
 
@@ -23,7 +26,7 @@ func spellings(name string) []string {
 	if rest, ok := strings.CutPrefix(name, "model.visual."); ok {
 		return []string{name, "visual." + rest}
 	}
-	if name == "lm_head" { // the drafter asks for "lm_head", the target for the longer name (R15)
+	if name == lmHead { // the drafter asks for "lm_head", the target for the longer name (R15)
 		return []string{name, "language_model.lm_head"}
 	}
 	return []string{name}
@@ -103,11 +106,20 @@ func patternTargets(modules []Module, used []Scheme) [][]string {
 		slices.Sort(out[i])
 		for _, m := range modules {
 			if k, ok := kindOf(m.Name); m.Scheme == s && (!ok || mixed[k] || leaves[k.parent] == nil) {
-				out[i] = append(out[i], m.Name)
+				out[i] = append(out[i], target(m.Name))
 			}
 		}
 	}
 	return out
+}
+
+// target is the entry that selects one module. A bare lm_head is taken for the name of a class and never matches what the
+// target asks for, language_model.lm_head; the pattern matches that and the drafter's bare name (R15).
+func target(name string) string {
+	if name == lmHead {
+		return "re:.*lm_head$"
+	}
+	return name
 }
 
 // exactTargets names each scheme's modules one by one.
@@ -116,7 +128,7 @@ func exactTargets(modules []Module, used []Scheme) [][]string {
 	for i, s := range used {
 		for _, m := range modules {
 			if m.Scheme == s {
-				out[i] = append(out[i], m.Name)
+				out[i] = append(out[i], target(m.Name))
 			}
 		}
 	}

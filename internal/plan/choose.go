@@ -79,7 +79,11 @@ func choose(tensors []model.Tensor, recipe Recipe, d dialect.Dialect, notes *not
 	unservable := make([]error, len(recipe.Rules))
 	selected := make([]bool, len(recipe.Rules))
 	for i, r := range recipe.Rules {
-		if unservable[i] = d.Servable(r.Scheme); unservable[i] != nil {
+		unservable[i] = d.Servable(r.Scheme)
+		if unservable[i] == nil && r.Scheme.StaticInput() {
+			unservable[i] = fmt.Errorf("%s stores an input scale per module, which comes from activation statistics, and none are given; a server computes with uninitialised memory without it (R23)", r.Scheme)
+		}
+		if unservable[i] != nil {
 			notes.add(playbook.New("scheme-unservable", ruleName(recipe, i), fmt.Sprintf("%s: %v", r, unservable[i]), "change the rule's scheme"))
 		}
 		for _, role := range r.Roles {
