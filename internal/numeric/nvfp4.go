@@ -133,3 +133,8 @@ func checkBlocks(codes, scales, src int) {
 			src, blockSource, src/blockSource*blockCodes, src/blockSource, codes, scales))
 	}
 }
+
+// TurnScale is the other dialect's form of a stored global scale or input scale, fl(1/s), as [NVFP4.Divisor] and
+// [NVFP4.Multiplier] make it: where the reciprocal overflows it is the largest float32. s must be finite and positive;
+// TurnScale(TurnScale(s)) need not be s.
+func TurnScale(s float32) float32 { return finiteReciprocal(s) }

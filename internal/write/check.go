@@ -1,8 +1,8 @@
 package write
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,27 +38,6 @@ type shard struct {
 	works  []*work
 	layout *safetensors.Layout
 }
-
-// work is one item of the plan with everything that coding it needs. A tensor of any rank is taken as [rows, cols]
-// with cols its last dimension; a kept one as its bytes.
-type work struct {
-	item       *plan.Item
-	ref        safetensors.Ref
-	origin     model.Origin
-	module     string
-	rows, cols int64
-	bytes      int64 // of the source
-	out        map[dialect.Part]dialect.Output
-}
-
-// width is the size of an element of the source in bytes, 1 for formats of less than a byte.
-func (w *work) width() int64 {
-	bits, _ := w.item.Dtype.Bits()
-	return max(bits/8, 1)
-}
-
-// name of the stored tensor that holds part.
-func (w *work) name(part dialect.Part) string { return w.out[part].Name }
 
 // newCheck refuses a plan that does not fit its view, before anything is on disk. A plan that holds error findings is
 // a *Refusal; everything else is a plan that this version cannot carry out, or one made from another source.
@@ -99,17 +78,8 @@ func newCheck(p *plan.Plan, m *model.Model) (*check, error) {
 
 // addShards resolves every item and lays every shard out.
 func (c *check) addShards(p *plan.Plan) error {
-	items := make(map[string]bool, len(p.Items))
-	for i := range p.Items {
-		if items[p.Items[i].Source] {
-			return fmt.Errorf("the plan has two items for tensor %s: make the plan again", p.Items[i].Source)
-		}
-		items[p.Items[i].Source] = true
-	}
-	for i := range c.view.Tensors {
-		if t := &c.view.Tensors[i]; !items[t.Name] {
-			return fmt.Errorf("tensor %s of the source is in no item of the plan: make the plan again", t.Name)
-		}
+	if err := c.covered(p); err != nil {
+		return err
 	}
 	files := map[string]bool{configFile: true, indexFile: true, model.ProvenanceFile: true, journalFile: true}
 	names := map[string]string{} // output tensor -> source tensor
@@ -128,7 +98,7 @@ func (c *check) addShards(p *plan.Plan) error {
 				return fmt.Errorf("shard %s of the plan holds item %d, which is not there or already in a shard: make the plan again", s.File, i)
 			}
 			placed[i] = true
-			w, err := c.resolve(&p.Items[i])
+			w, err := c.resolve(p, &p.Items[i])
 			if err != nil {
 				return fmt.Errorf("in the plan, tensor %s: %w", p.Items[i].Source, err)
 			}
@@ -170,110 +140,7 @@ func (c *check) addShards(p *plan.Plan) error {
 	return nil
 }
 
-// resolve finds an item's tensor and checks that its outputs are those of its scheme, each of the right size.
-func (c *check) resolve(it *plan.Item) (*work, error) {
-	t, ok := c.view.Lookup(it.Source)
-	switch {
-	case !ok:
-		return nil, errors.New("the source has no such tensor: make the plan again")
-	case t.Dtype() != it.Dtype || !slices.Equal(t.Shape(), it.Shape) || t.Origin != it.Origin:
-		return nil, fmt.Errorf("planned as %s %v of the %s, the source has %s %v of the %s: make the plan again",
-			it.Dtype, it.Shape, it.Origin, t.Dtype(), t.Shape(), t.Origin)
-	}
-	w := &work{
-		item: it, ref: t.Ref, origin: t.Origin, module: t.Module, bytes: t.Bytes(), rows: 1, cols: 1,
-		out: make(map[dialect.Part]dialect.Output, len(it.Outputs)),
-	}
-	for i, n := range it.Shape {
-		if i < len(it.Shape)-1 {
-			w.rows *= n
-		} else {
-			w.cols = n
-		}
-	}
-	for _, o := range it.Outputs {
-		if _, twice := w.out[o.Part]; twice {
-			return nil, fmt.Errorf("two outputs hold the %s part", o.Part)
-		}
-		w.out[o.Part] = o
-	}
-	if len(it.Outputs) == 0 {
-		return w, nil
-	}
-	want, err := w.parts()
-	if err != nil {
-		return nil, err
-	}
-	for part, size := range want {
-		o, ok := w.out[part]
-		if !ok {
-			return nil, fmt.Errorf("scheme %s needs an output for the %s part", it.Scheme, part)
-		}
-		if got, err := outputBytes(o); err != nil || got != size {
-			return nil, fmt.Errorf("output %s, %s %v, cannot hold the %s part of %d bytes", o.Name, o.Dtype, o.Shape, part, size)
-		}
-	}
-	if len(w.out) != len(want) {
-		for _, o := range it.Outputs {
-			if _, ok := want[o.Part]; !ok {
-				return nil, fmt.Errorf("output %s holds the %s part, which this version cannot write under scheme %s", o.Name, o.Part, it.Scheme)
-			}
-		}
-	}
-	return w, nil
-}
-
-// parts lists what a work's scheme stores, with the size of each in bytes.
-func (w *work) parts() (map[dialect.Part]int64, error) {
-	s := w.item.Scheme
-	if _, err := dialect.ParseScheme(string(s)); err != nil {
-		return nil, err
-	}
-	if !s.Quantized() {
-		if k := w.out[dialect.PartKept]; k.Dtype != w.item.Dtype || !slices.Equal(k.Shape, w.item.Shape) {
-			return nil, errors.New("a kept tensor needs one output of its own dtype and shape")
-		}
-		return map[dialect.Part]int64{dialect.PartKept: w.bytes}, nil
-	}
-	if w.item.Dtype != safetensors.BF16 {
-		return nil, fmt.Errorf("this version quantizes BF16 sources only, this one is %s: keep it with a name rule of the recipe", w.item.Dtype)
-	}
-	n := w.rows * w.cols
-	scale := w.out[dialect.PartScale].Dtype
-	width, _ := scale.Bits()
-	switch {
-	case s.NVFP4():
-		if w.cols%16 != 0 {
-			return nil, fmt.Errorf("a row of %d values cannot be cut into blocks of 16", w.cols)
-		}
-		if g := w.out[dialect.PartGlobalScale].Dtype; g != safetensors.F32 {
-			return nil, fmt.Errorf("a global scale is F32, not %q", g)
-		}
-		return map[dialect.Part]int64{dialect.PartCodes: n / 2, dialect.PartBlockScale: n / 16, dialect.PartGlobalScale: 4}, nil
-	case !s.FP8():
-		return nil, fmt.Errorf("this version does not know scheme %q", s)
-	case scale != safetensors.BF16 && scale != safetensors.F32:
-		return nil, fmt.Errorf("an FP8 scale is BF16 or F32, not %q", scale)
-	case s == dialect.FP8Channel:
-		return map[dialect.Part]int64{dialect.PartCodes: n, dialect.PartScale: w.rows * width / 8}, nil
-	}
-	return map[dialect.Part]int64{dialect.PartCodes: n, dialect.PartScale: width / 8}, nil
-}
-
-// outputBytes is the size of an output on disk.
-func outputBytes(o dialect.Output) (int64, error) {
-	bits, ok := o.Dtype.Bits()
-	if !ok {
-		return 0, fmt.Errorf("dtype %q is unknown", o.Dtype)
-	}
-	n := bits
-	for _, d := range o.Shape {
-		n *= d
-	}
-	return n / 8, nil
-}
-
-// addCompanions finds the files to copy in the view.
+// addCompanions finds the files to copy in the view, and checks the names of those that the plan made.
 func (c *check) addCompanions(p *plan.Plan) error {
 	taken := map[string]bool{configFile: true, indexFile: true, model.ProvenanceFile: true, journalFile: true}
 	for _, s := range c.shards {
@@ -292,6 +159,15 @@ func (c *check) addCompanions(p *plan.Plan) error {
 			return fmt.Errorf("the plan copies %s of the %s, which the source does not have: make the plan again", f.Name, f.Origin)
 		}
 		c.companions = append(c.companions, c.view.Files[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Made)) {
+		if filepath.Base(name) != name || !filepath.IsLocal(name) || name == "." {
+			return fmt.Errorf("the plan makes a file named %q: it must be a plain name", name)
+		}
+		if taken[name] {
+			return fmt.Errorf("the plan makes a file named %q, a name that the output needs for something else", name)
+		}
+		taken[name] = true
 	}
 	return nil
 }

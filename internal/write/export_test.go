@@ -20,11 +20,11 @@ func SetFreeSpace(n int64) (undo func()) {
 }
 
 // PoolBytes is the memory of the buffers that a run with n workers makes, and how many workers it has.
-func PoolBytes(n int) (bytes int64, workers int, tile int64) {
-	p := newPool(n)
+func PoolBytes(n int, wide bool) (bytes int64, workers int, tile int64) {
+	p := newPool(n, wide)
 	bytes = int64(len(p.spare))
 	for _, b := range p.workers {
-		bytes += int64(len(b.src) + len(b.codes) + len(b.scales))
+		bytes += int64(len(b.src) + len(b.codes) + len(b.scales) + len(b.wide))
 	}
 	return bytes, len(p.workers), p.tileBytes
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"seatsmith/internal/atomicfile"
 	"seatsmith/internal/model"
@@ -33,6 +34,14 @@ func (r *run) writeFiles(ctx context.Context) (map[string]model.FileHash, error)
 		}
 		files[f.Name] = h
 		failpoint("companion-copied:" + f.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.plan.Made)) {
+		h, err := r.writeText(ctx, name, []byte(r.plan.Made[name]))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = h
+		failpoint("file-written:" + name)
 	}
 	config, err := indent(r.plan.Config)
 	if err != nil {
@@ -89,7 +98,7 @@ func (r *run) provenance(files map[string]model.FileHash) *model.Provenance {
 		}
 		for _, w := range r.shards[i].works {
 			if w.item.Role == model.RoleHead {
-				p.Head = string(w.origin)
+				p.Head = string(w.item.Origin)
 			}
 		}
 	}

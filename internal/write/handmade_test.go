@@ -68,8 +68,12 @@ func add(t *testing.T, m *model.Model, p *plan.Plan, source string, s dialect.Sc
 		p.Shards = []plan.Shard{{File: "model-00001-of-00001.safetensors"}}
 	}
 	p.Shards[0].Items = append(p.Shards[0].Items, len(p.Items))
+	action := plan.Keep
+	if s.Quantized() {
+		action = plan.Quantize
+	}
 	p.Items = append(p.Items, plan.Item{
-		Source: source, Origin: tensor.Origin, Role: tensor.Role, Dtype: tensor.Dtype(), Shape: tensor.Shape(), Scheme: s, Outputs: outputs,
+		Source: source, Origin: tensor.Origin, Role: tensor.Role, Dtype: tensor.Dtype(), Shape: tensor.Shape(), Action: action, Scheme: s, Outputs: outputs,
 	})
 	p.BytesIn += tensor.Bytes()
 	for _, o := range outputs {
@@ -201,13 +205,13 @@ func checkHandmade(t *testing.T, m *model.Model, out string) {
 	}
 }
 
-func TestASourceThatIsNotBF16IsRefusedByName(t *testing.T) {
-	m, p := handmade(t, map[string]safetensors.Spec{"h.weight": {Dtype: safetensors.F16, Shape: []int64{16, 32}}})
+func TestASourceOfAnotherDtypeIsRefusedByName(t *testing.T) {
+	m, p := handmade(t, map[string]safetensors.Spec{"h.weight": {Dtype: "I16", Shape: []int64{16, 32}}})
 	add(t, m, p, "h.weight", dialect.FP8Tensor,
 		dialect.Output{Name: "h.weight", Part: dialect.PartCodes, Dtype: safetensors.F8E4M3, Shape: []int64{16, 32}},
 		dialect.Output{Name: "h.weight_scale", Part: dialect.PartScale, Dtype: safetensors.F32, Shape: []int64{1}})
 	_, err := write.Run(context.Background(), p, m, filepath.Join(t.TempDir(), "out"), write.Options{})
-	says(t, err, "h.weight", "BF16", "F16")
+	says(t, err, "h.weight", "BF16", "I16")
 }
 
 func TestAScaleThatItsDtypeCannotHoldIsAnErrorNotARounding(t *testing.T) {

@@ -30,6 +30,7 @@ type shardLine struct {
 	model.FileHash
 	Native   map[string]float32  `json:"native,omitempty"`   // module -> global scale
 	Findings []playbook.Finding  `json:"findings,omitempty"` // what coding this shard found, so that a resumed run says it too
+	Casts    map[string]cast     `json:"casts,omitempty"`    // by role: kept tensors that were rounded to BF16
 	Sources  map[string]identity `json:"sources"`            // "body/model-00001.safetensors" -> its state when it was read
 }
 

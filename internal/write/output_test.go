@@ -210,12 +210,14 @@ func TestWorkersAndTilesDoNotChangeAByte(t *testing.T) {
 
 func TestBuffersStayWithinTheBudgetForAnyNumberOfWorkers(t *testing.T) {
 	for _, n := range []int{1, 2, 8, 38, 39, 64, 128, 1000, 2520, 5000} {
-		bytes, workers, tile := write.PoolBytes(n)
-		if bytes > 256<<20 {
-			t.Errorf("%d workers: %d bytes of buffers", n, bytes)
-		}
-		if workers < min(n, 2000) || tile < 32<<10 || tile%32 != 0 {
-			t.Errorf("%d workers: got %d with tiles of %d", n, workers, tile)
+		for most, wide := range map[int]bool{2000: false, 1500: true} {
+			bytes, workers, tile := write.PoolBytes(n, wide)
+			if bytes > 256<<20 {
+				t.Errorf("%d workers: %d bytes of buffers", n, bytes)
+			}
+			if workers < min(n, most) || tile < 32<<10 || tile%32 != 0 {
+				t.Errorf("%d workers: got %d with tiles of %d", n, workers, tile)
+			}
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package write
 
-// Buffers. A worker has one tile of source, half a tile of codes and an eighth of a tile of scales; the code that
-// reads a finished shard again has one tile of its own.
+// Buffers. A worker has one tile of source, half a tile of codes and an eighth of a tile of scales, and, when a source is
+// widened to float32, one tile for that; the code that reads a finished shard again has one tile of its own.
 const (
 	bufferBudget = 256 << 20
 	usualTile    = 4 << 20
@@ -20,20 +20,28 @@ type pool struct {
 
 // buffers of one worker.
 type buffers struct {
-	src, codes, scales []byte
+	src, codes, scales, wide []byte
 }
 
-// newPool makes buffers for n workers, or for as many as the budget has room for with the smallest tile.
-func newPool(n int) *pool {
-	const eighths = 8 + 4 + 1 // of a tile, per worker
-	n = min(n, int((bufferBudget*8/smallestTile-8)/eighths))
+// newPool makes buffers for n workers, or for as many as the budget has room for with the smallest tile; wide says
+// whether some source is widened.
+func newPool(n int, wide bool) *pool {
+	eighths := 8 + 4 + 1 // of a tile, per worker
+	if wide {
+		eighths += 8
+	}
+	n = min(n, (bufferBudget*8/smallestTile-8)/eighths)
 	size := min(int64(usualTile), bufferBudget*8/int64(n*eighths+8)&^4095)
 	if tileOverride > 0 {
 		size = tileOverride
 	}
 	p := &pool{tileBytes: size, workers: make([]buffers, n), spare: make([]byte, max(size, smallestTile))}
 	for i := range p.workers {
-		p.workers[i] = buffers{src: make([]byte, size), codes: make([]byte, size/2), scales: make([]byte, max(4, size/8))}
+		b := &p.workers[i]
+		b.src, b.codes, b.scales = make([]byte, max(size, 4*smallestWide)), make([]byte, max(size/2, 2*smallestWide)), make([]byte, max(4, size/8))
+		if wide {
+			b.wide = make([]byte, max(size, 4*smallestWide))
+		}
 	}
 	return p
 }

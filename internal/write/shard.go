@@ -102,6 +102,9 @@ func (r *run) produce(ctx context.Context, index int) (*production, error) {
 	failpoint("shard-created:" + sh.file)
 	p.flusher = newFlusher(p.tmp)
 	defer p.flusher.close()
+	if err := p.putInputs(); err != nil {
+		return nil, errors.Join(err, p.writer.Abort())
+	}
 	stop := context.AfterFunc(ctx, func() { p.queue.fail(context.Cause(ctx)) })
 	defer stop()
 	var wg sync.WaitGroup
@@ -206,7 +209,7 @@ func (p *production) settleFile(ctx context.Context) (*shardLine, error) {
 	}
 	failpoint("shard-durable:" + p.sh.file)
 	return &shardLine{
-		File: p.sh.file, FileHash: h, Native: maps.Clone(p.natives), Findings: p.observations(), Sources: p.src.of(p.sh),
+		File: p.sh.file, FileHash: h, Native: maps.Clone(p.natives), Findings: p.observations(), Casts: p.casts(), Sources: p.src.of(p.sh),
 	}, nil
 }
 

@@ -33,19 +33,20 @@ func snapshot(c *check) (*sources, error) {
 	s := &sources{ids: map[*safetensors.File]identity{}}
 	for _, sh := range c.shards {
 		for _, w := range sh.works {
-			f := w.ref.File
-			if _, ok := s.ids[f]; ok {
-				continue
+			for _, f := range w.files() {
+				if _, ok := s.ids[f]; ok {
+					continue
+				}
+				id, err := identify(f.Path)
+				if err != nil {
+					return nil, fmt.Errorf("tensor %s: %w", w.item.Source, err)
+				}
+				if id.Bytes != f.Size {
+					return nil, fmt.Errorf("%w: %s had %d bytes when it was opened and has %d now (tensor %s was to be read from it): start again when it is at rest",
+						ErrSourceChanged, f.Path, f.Size, id.Bytes, w.item.Source)
+				}
+				s.ids[f] = id
 			}
-			id, err := identify(f.Path)
-			if err != nil {
-				return nil, fmt.Errorf("tensor %s: %w", w.item.Source, err)
-			}
-			if id.Bytes != f.Size {
-				return nil, fmt.Errorf("%w: %s had %d bytes when it was opened and has %d now (tensor %s was to be read from it): start again when it is at rest",
-					ErrSourceChanged, f.Path, f.Size, id.Bytes, w.item.Source)
-			}
-			s.ids[f] = id
 		}
 	}
 	for _, f := range c.companions {
@@ -79,18 +80,19 @@ func identify(path string) (identity, error) {
 func (s *sources) unchanged(sh *shard) error {
 	seen := map[*safetensors.File]bool{}
 	for _, w := range sh.works {
-		f := w.ref.File
-		if seen[f] {
-			continue
-		}
-		seen[f] = true
-		id, err := identify(f.Path)
-		if err != nil {
-			return fmt.Errorf("%w while tensor %s was read: %w", ErrSourceChanged, w.item.Source, err)
-		}
-		if !s.ids[f].same(id) {
-			return fmt.Errorf("%w while it was read: %s (%d bytes, was %d; tensor %s is in it): start again when the file is at rest",
-				ErrSourceChanged, f.Path, id.Bytes, s.ids[f].Bytes, w.item.Source)
+		for _, f := range w.files() {
+			if seen[f] {
+				continue
+			}
+			seen[f] = true
+			id, err := identify(f.Path)
+			if err != nil {
+				return fmt.Errorf("%w while tensor %s was read: %w", ErrSourceChanged, w.item.Source, err)
+			}
+			if !s.ids[f].same(id) {
+				return fmt.Errorf("%w while it was read: %s (%d bytes, was %d; tensor %s is in it): start again when the file is at rest",
+					ErrSourceChanged, f.Path, id.Bytes, s.ids[f].Bytes, w.item.Source)
+			}
 		}
 	}
 	return nil
@@ -100,7 +102,10 @@ func (s *sources) unchanged(sh *shard) error {
 func (s *sources) of(sh *shard) map[string]identity {
 	ids := map[string]identity{}
 	for _, w := range sh.works {
-		ids[sourceKey(w.origin, w.ref.File)] = s.ids[w.ref.File]
+		ids[sourceKey(w.item.Origin, w.ref.File)] = s.ids[w.ref.File]
+		if w.scale != nil {
+			ids[sourceKey(w.scale.origin, w.scale.ref.File)] = s.ids[w.scale.ref.File]
+		}
 	}
 	return ids
 }

@@ -33,6 +33,9 @@ func (r *run) need() int64 {
 			n += r.shards[i].layout.Size
 		}
 	}
+	for _, text := range r.plan.Made {
+		n += int64(len(text))
+	}
 	for _, f := range r.companions {
 		if info, err := os.Stat(f.Path); err == nil {
 			n += info.Size()

@@ -40,6 +40,7 @@ type Options struct {
 	//	shard-rewritten  file, reason
 	//	leftover-removed name
 	//	shard-done       file, bytes, blake3, shard (from 1), shards
+	//	cast             role, tensors, values, changed: kept tensors that were rounded to BF16
 	//	restarted        dir, reason
 	//	published        dir, files, bytes
 	Event func(kind string, fields map[string]any)
@@ -118,7 +119,7 @@ func Run(ctx context.Context, p *plan.Plan, m *model.Model, out string, o Option
 		src:    src,
 		dir:    dir,
 		done:   make([]*shardLine, len(c.shards)),
-		pool:   newPool(o.Workers),
+		pool:   newPool(o.Workers, c.widens()),
 	}
 	res, err := r.all(ctx)
 	if err != nil {
@@ -165,6 +166,7 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	for _, l := range r.done {
 		res.Findings = append(res.Findings, l.Findings...)
 	}
+	res.Findings = append(res.Findings, r.tellCasts()...)
 	if err := r.publish(ctx, res); err != nil {
 		return nil, r.explain(err)
 	}
