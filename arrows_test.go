@@ -24,6 +24,7 @@ var rooms = map[string]room{
 	"internal/playbook":        {layer: 0, sentence: "the rules as data, and the Finding that cites them"},
 	"internal/atomicfile":      {layer: 0, sentence: "publishes a file or a folder whole or not at all"},
 	"internal/prompt/ordered":  {layer: 0, sentence: "a JSON value that keeps key order and number spelling", may: []string{}},
+	"internal/prompt/token":    {layer: 0, sentence: "text to token ids and back, as a tokenizer.json of byte-level BPE says", may: []string{}},
 	"internal/prompt/template": {layer: 1, sentence: "chat templates as Hugging Face's Jinja2 renders them, bounded", may: []string{"internal/prompt/ordered"}},
 	"internal/model":           {layer: 1, sentence: "a checkpoint opened and understood; headers and small files only, never writes"},
 	"internal/dialect":         {layer: 1, sentence: "how quantized tensors are spelled and decoded, both ways, with their config files"},

@@ -3,6 +3,10 @@ module seatsmith
 go 1.27.0
 
 require (
+	// the nearest Jinja2 of Go: a second opinion on every render of a chat template, in a process of its own.
+	github.com/ardanlabs/jinja v1.12.0
+	// split expressions of tokenizers that are not written by hand: look-ahead and \p{M}, which regexp lacks.
+	github.com/dlclark/regexp2/v2 v2.13.0
 	// sizes that people write and read (5GB, 3.2 MB).
 	github.com/dustin/go-humanize v1.1.0
 	// tests: differences of structures, readable.
@@ -23,6 +27,8 @@ require (
 	golang.org/x/sys v0.50.0
 	// is standard error a terminal?.
 	golang.org/x/term v0.48.0
+	// NFC, which tokenizers apply before they split.
+	golang.org/x/text v0.44.0
 	// hashes of shards at memory speed, in pure Go with assembly.
 	lukechampine.com/blake3 v1.4.1
 	// tests: properties over generated inputs, shrunk.
@@ -42,9 +48,9 @@ require (
 	github.com/tidwall/pretty v1.3.0 // indirect
 	github.com/vbauerster/cupwriter v0.0.5 // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
-	golang.org/x/mod v0.41.0 // indirect
-	golang.org/x/sync v0.23.0 // indirect
-	golang.org/x/tools v0.51.0 // indirect
+	golang.org/x/mod v0.42.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
+	golang.org/x/tools v0.52.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
 )
 
