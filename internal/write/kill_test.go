@@ -3,6 +3,7 @@ package write_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +26,8 @@ const (
 	childOut   = "SEATSMITH_TEST_OUT"   // the output; set in a child only
 	childKill  = "SEATSMITH_TEST_KILL"  // the failpoint at which it kills itself
 	childWait  = "SEATSMITH_TEST_WAIT"  // the failpoint at which it says so on stdout, and waits to be killed
+	childBody  = "SEATSMITH_TEST_BODY"  // another source than the tiny fixture, with
+	childPlan  = "SEATSMITH_TEST_PLAN"  // the file of its plan
 	childLimit = "SEATSMITH_TEST_LIMIT" // the failpoint from which on no file may have more than fileLimit bytes
 )
 
@@ -44,20 +47,38 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func child(out string) error {
+// childWork opens what a child works on.
+func childWork() (*model.Model, *plan.Plan, error) {
+	if dir := os.Getenv(childBody); dir != "" {
+		m, err := model.Open(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := os.ReadFile(os.Getenv(childPlan))
+		if err != nil {
+			return nil, nil, err
+		}
+		var p plan.Plan
+		return m, &p, json.Unmarshal(text, &p)
+	}
 	body, err := model.Open(tinyBody)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	donor, err := model.OpenDonor(tinyDonor)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	view, err := model.Overlay(body, donor)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	p, err := plan.Make(view, killShards)
+	return view, p, err
+}
+
+func child(out string) error {
+	view, p, err := childWork()
 	if err != nil {
 		return err
 	}
