@@ -21,7 +21,7 @@ func refuseSource(src source) []playbook.Finding {
 	var out []playbook.Finding
 	switch {
 	case src.supported != nil:
-		out = append(out, playbook.New("family-unsupported", src.family, src.supported.Error(), "quantize a dense Qwen3.5, 3.6 or 3.8, or wait for the version that knows this family"))
+		out = append(out, playbook.New("family-unsupported", src.family, src.supported.Error(), "quantize a model of a family that this version knows, or wait for the version that knows this one"))
 	case src.config == nil:
 		out = append(out, playbook.New("family-unsupported", src.family, "the checkpoint has no config.json that could be read", "copy config.json from the base"))
 	}
@@ -47,60 +47,82 @@ func refuseSource(src source) []playbook.Finding {
 	return out
 }
 
-// fill turns choices into items and counts them; the result is each item's bytes on disk. Each tensor becomes exactly
-// one item.
-func (p *Plan) fill(tensors []model.Tensor, choices []choice, units []*unit, d dialect.Dialect, o Options, notes *notes) ([]int64, error) {
-	group := make([]string, len(tensors))
-	for _, u := range units {
-		if len(u.members) < 2 || (o.Groups == "llm-compressor" && !sharedByPeer(u.fused)) {
-			continue
-		}
-		for _, i := range u.members {
-			if choices[i].scheme.NVFP4() {
-				group[i] = u.fused
-			}
-		}
-	}
+// fill turns choices into items and counts them; the result is each item's bytes on disk. Each tensor becomes one item,
+// and one that holds quantized experts stacked becomes one per expert and projection.
+func (p *Plan) fill(tensors []model.Tensor, choices []choice, in *inputs, o Options, notes *notes) ([]int64, error) {
 	names := make(map[string]string, len(tensors))
-	sizes := make([]int64, len(tensors))
+	sizes := make([]int64, 0, len(tensors))
+	members := scaleGroups(tensors, choices, o)
 	for i := range tensors {
 		t := &tensors[i]
 		item := Item{
 			Source: t.Name, Origin: t.Origin, Role: t.Role, Layer: t.Layer, Dtype: t.Dtype(), Shape: append([]int64{}, t.Shape()...),
-			Action: Keep, Scheme: choices[i].scheme, Group: group[i], Reason: choices[i].reason,
+			Action: Keep, Scheme: choices[i].scheme, Reason: choices[i].reason,
 		}
-		size := t.Bytes()
+		list := []Item{item}
 		if item.Scheme.Quantized() {
-			item.Action = Quantize
-			outputs, err := d.Spell(t.Name, item.Scheme, o.Math, item.Shape)
-			if err != nil {
-				notes.at(t.Module, playbook.New("scheme-unservable", "", err.Error(), "keep it with a rule of scheme bf16"))
-			}
-			item.Outputs = outputs
-			size = 0
-			for _, out := range outputs {
-				size += outputBytes(out)
+			list = list[:0]
+			for _, piece := range pieces(t) {
+				list = append(list, in.item(item, piece, members, notes))
 			}
 		} else {
-			item.Outputs = []dialect.Output{{Name: t.Name, Part: dialect.PartKept, Dtype: item.Dtype, Shape: item.Shape}}
+			list[0].Outputs = []dialect.Output{{Name: t.Name, Part: dialect.PartKept, Dtype: item.Dtype, Shape: item.Shape}}
 		}
-		for _, out := range item.Outputs {
-			if other, taken := names[out.Name]; taken {
-				return nil, fmt.Errorf("planning: %s and %s would both write %s; the source holds a leftover, remove it", other, t.Name, out.Name)
+		for _, item := range list {
+			for _, out := range item.Outputs {
+				if other, taken := names[out.Name]; taken {
+					return nil, fmt.Errorf("planning: %s and %s would both write %s; the source holds a leftover, remove it", other, t.Name, out.Name)
+				}
+				names[out.Name] = t.Name
 			}
-			names[out.Name] = t.Name
+			before, after := item.bytes()
+			p.Items = append(p.Items, item)
+			sizes = append(sizes, after)
+			p.BytesIn += before
+			p.BytesOut += after
+			tally := p.Schemes[item.Scheme]
+			tally.Tensors++
+			tally.BytesIn += before
+			tally.BytesOut += after
+			p.Schemes[item.Scheme] = tally
 		}
-		p.Items = append(p.Items, item)
-		sizes[i] = size
-		p.BytesIn += t.Bytes()
-		p.BytesOut += size
-		tally := p.Schemes[item.Scheme]
-		tally.Tensors++
-		tally.BytesIn += t.Bytes()
-		tally.BytesOut += size
-		p.Schemes[item.Scheme] = tally
 	}
 	return sizes, nil
+}
+
+// scaleGroups counts the NVFP4 weights of each fused spelling: where there are several, they share a global scale.
+func scaleGroups(tensors []model.Tensor, choices []choice, o Options) map[string]int {
+	members := map[string]int{}
+	for i := range tensors {
+		if !choices[i].scheme.NVFP4() {
+			continue
+		}
+		for _, piece := range pieces(&tensors[i]) {
+			if piece.fused != "" && (o.Groups != "llm-compressor" || sharedByPeer(piece.fused)) {
+				members[piece.fused]++
+			}
+		}
+	}
+	return members
+}
+
+// item is what becomes of one piece of a tensor.
+func (in *inputs) item(item Item, piece piece, members map[string]int, notes *notes) Item {
+	item.Action, item.Begin, item.Shape = Quantize, piece.begin, piece.shape
+	if item.Scheme.NVFP4() && members[piece.fused] > 1 {
+		item.Group = piece.fused
+	}
+	outputs, err := in.d.Spell(piece.module+".weight", item.Scheme, in.math, item.Shape)
+	if err != nil {
+		notes.at(piece.module, playbook.New("scheme-unservable", "", err.Error(), "keep it with a rule of scheme bf16"))
+	}
+	item.Outputs = outputs
+	if item.Scheme.StaticInput() {
+		if scale, ok := in.scales[piece.module]; ok {
+			item.InputScale = &scale
+		}
+	}
+	return item
 }
 
 // sharedByPeer says whether llm-compressor shares a global scale in this group (observers/helpers.py FUSED_LAYER_NAMES,
@@ -125,15 +147,15 @@ func elements(shape []int64) int64 {
 }
 
 // remark adds what the user should know about a plan that can be carried out.
-func (p *Plan) remark(src source, tensors []model.Tensor, o Options, notes *notes) {
+func (p *Plan) remark(src source, a askedFor, notes *notes) {
 	quantized := 0
 	for i := range p.Items {
 		item := &p.Items[i]
 		if item.Scheme.Quantized() {
 			quantized++
 		}
-		if src.config.AttnOutputGate && item.Role == model.RoleAttention && item.Scheme.NVFP4() && leaf(tensors[i].Module) == "q_proj" {
-			notes.at(tensors[i].Module, playbook.New("gated-q-fp4", "", "attn_output_gate is set: half of this matrix is a sigmoid gate, which FP4 noise hurts most",
+		if module := item.Module(); src.config.AttnOutputGate && item.Role == model.RoleAttention && item.Scheme.NVFP4() && leaf(module) == "q_proj" {
+			notes.at(module, playbook.New("gated-q-fp4", "", "attn_output_gate is set: half of this matrix is a sigmoid gate, which FP4 noise hurts most",
 				"use the default recipe, which keeps attention in FP8"))
 		}
 	}
@@ -144,31 +166,53 @@ func (p *Plan) remark(src source, tensors []model.Tensor, o Options, notes *note
 		notes.add(playbook.New("nothing-quantized", "recipe "+p.Recipe.Name, fmt.Sprintf("none of the %d tensors would be quantized", len(p.Items)), "look at the reasons in the plan, then correct the recipe"))
 		return
 	}
-	apart := func(item Item) bool { return item.Role == model.RoleLinearAttention && item.Scheme.NVFP4() }
-	if o.Groups == "llm-compressor" && slices.ContainsFunc(p.Items, apart) {
+	p.remarkHeads(a, notes)
+	own := func(item Item) bool { return item.Role == model.RoleLinearAttention && item.Scheme.NVFP4() }
+	if a.Groups == "llm-compressor" && slices.ContainsFunc(p.Items, own) {
 		notes.add(playbook.New("groups-foreign", "groups llm-compressor", "in_proj_qkv and in_proj_z get global scales of their own, though the server applies one to both: the result is for byte comparisons only", "use --groups server for a checkpoint that will be served"))
 	}
 	if n := p.Schemes[dialect.NVFP4W4A16].Tensors; n > 0 {
 		notes.add(playbook.New("scheme-gpus", string(dialect.NVFP4W4A16), fmt.Sprintf("%d weights run weight-only, through Marlin, on NVIDIA GPUs from sm_75 (sm_100 and sm_120 included); not on CPUs, ROCm or XPU. "+
-			"nvfp4-w4a4 would use FP4 arithmetic from sm_100 on, and needs activation statistics for an input_global_scale per module, which this version does not collect", n), ""))
+			"nvfp4-w4a4 (recipe w4a4-mlp) would use FP4 arithmetic from sm_100 on, and needs activation statistics (--stats) for an input scale per module", n), ""))
+	}
+	if n := p.Schemes[dialect.NVFP4W4A4].Tensors; n > 0 {
+		notes.add(playbook.New("scheme-gpus", string(dialect.NVFP4W4A4), fmt.Sprintf("%d weights use FP4 arithmetic on NVIDIA GPUs from sm_100 on; from sm_75 they run weight-only, through Marlin, as nvfp4-w4a16 would; not on CPUs, ROCm or XPU", n), ""))
+	}
+	if n := p.Schemes[dialect.FP8Tensor].Tensors; n > 0 {
+		notes.add(playbook.New("scheme-gpus", string(dialect.FP8Tensor), fmt.Sprintf("%d weights run on FP8 arithmetic, with one fixed scale per input, from sm_89 on; NVIDIA GPUs from sm_75 widen them to BF16 activations", n), ""))
 	}
 	if n := p.Schemes[dialect.FP8Channel].Tensors; n > 0 {
 		notes.add(playbook.New("scheme-gpus", string(dialect.FP8Channel), fmt.Sprintf("%d weights run on FP8 arithmetic from sm_89 on; NVIDIA GPUs from sm_75 widen them to BF16 activations", n), ""))
 	}
 }
 
-// configure renders the final config.json for what the items say.
-func (p *Plan) configure(raw []byte, tensors []model.Tensor, d dialect.Dialect, notes *notes) error {
-	var modules []dialect.Module
-	for i := range tensors {
-		if t := &tensors[i]; t.Linear {
-			modules = append(modules, dialect.Module{Name: t.Module, Fused: t.Fused, Scheme: p.Items[i].Scheme, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision})
+// remarkHeads tells of quantized modules of the head, of a quantized lm_head, and of statistics from elsewhere.
+func (p *Plan) remarkHeads(a askedFor, notes *notes) {
+	heads := 0
+	for i := range p.Items {
+		switch item := &p.Items[i]; {
+		case !item.Scheme.Quantized():
+		case item.Role == model.RoleHead:
+			heads++
+		case item.Role == model.RoleLMHead:
+			since := "0.19 (vllm-project/vllm#37291)"
+			if a.dialect.Name() == modelopt {
+				since = "0.23 (vllm-project/vllm#42124)"
+			}
+			notes.add(playbook.New("lm-head-quantized", item.Module(), fmt.Sprintf("lm_head is %s: in the %s dialect vLLM reads that since %s, and the drafter loads it once more under its own name", item.Scheme, a.dialect.Name(), since),
+				"serve with such a version, or keep lm_head"))
 		}
 	}
-	return p.spellConfig(raw, modules, d, notes)
+	if heads > 0 {
+		notes.add(playbook.New("head-fp8", "MTP head", fmt.Sprintf("%d modules of the head become FP8; a coarser head may have fewer drafts accepted", heads),
+			"measure acceptance with this recipe and without it before the result is used"))
+	}
+	if a.stats != nil && a.stats.Model != p.Source {
+		notes.add(playbook.New("stats-foreign", "statistics", "they were measured on a model with another fingerprint than this source has", "calibrate on this source, with its donor, or compare the error of the result"))
+	}
 }
 
-// spellConfig renders the final config.json: the body's, with quantization_config as its last key, indented by two.
+// spellConfig renders the final config.json and what the dialect puts beside it: the body's, with quantization_config as its last key, indented by two.
 func (p *Plan) spellConfig(raw []byte, modules []dialect.Module, d dialect.Dialect, notes *notes) error {
 	config, err := d.Config(modules)
 	if err != nil {
@@ -186,6 +230,12 @@ func (p *Plan) spellConfig(raw []byte, modules []dialect.Module, d dialect.Diale
 	if err != nil {
 		return fmt.Errorf("planning: config.json: %w", err)
 	}
+	made, err := d.Made(modules)
+	if err != nil {
+		return fmt.Errorf("planning: %w", err) // Config accepted the same modules
+	}
+	p.Made = made
+	p.Files = slices.DeleteFunc(p.Files, func(f File) bool { _, ours := made[f.Name]; return ours })
 	if p.Config, err = indented(raw); err != nil {
 		return fmt.Errorf("planning: config.json: %w", err)
 	}

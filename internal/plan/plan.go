@@ -16,6 +16,7 @@ import (
 type Options struct {
 	Version   string // of this program; it is part of the plan, since another version may write other bytes
 	Recipe    string // a name of Recipes() or the path of a YAML file; "" is "default"
+	Stats     string // path of a file of activation statistics; "" is none
 	Dialect   string // "" is "compressed-tensors"
 	Math      numeric.Math
 	Search    string // "" is "max"
@@ -37,6 +38,7 @@ type Plan struct {
 	Math         string                   `json:"math"`
 	Search       string                   `json:"search"`
 	Groups       string                   `json:"groups"`
+	Stats        *Statistics              `json:"stats,omitempty"`
 	Items        []Item                   `json:"items"` // natural name order
 	Shards       []Shard                  `json:"shards"`
 	Config       json.RawMessage          `json:"config"`         // the final config.json, byte for byte
@@ -168,15 +170,24 @@ func sourceOf(m *model.Model) source {
 
 // decide is Make without the model's methods.
 func decide(src source, o Options) (*Plan, error) {
-	o, recipe, d, err := o.resolve()
+	a, err := o.resolve()
 	if err != nil {
 		return nil, err
 	}
-	return src.plan(o, recipe, d)
+	return src.plan(a)
+}
+
+// askedFor is options that are complete, with what they name.
+type askedFor struct {
+	Options
+	recipe  Recipe
+	dialect dialect.Dialect
+	stats   *stats // nil without statistics
 }
 
 // plan works with options that are complete.
-func (src source) plan(o Options, recipe Recipe, d dialect.Dialect) (*Plan, error) {
+func (src source) plan(a askedFor) (*Plan, error) {
+	o, recipe, d := a.Options, a.recipe, a.dialect
 	p := &Plan{
 		Schema: 1, Kind: KindQuantize, Version: o.Version, Source: src.fingerprint, Family: src.family, Recipe: recipe,
 		Dialect: d.Name(), Math: o.Math.String(), Search: o.Search, Groups: o.Groups,
@@ -184,6 +195,9 @@ func (src source) plan(o Options, recipe Recipe, d dialect.Dialect) (*Plan, erro
 	}
 	if src.config != nil {
 		p.Architecture = src.config.Architecture
+	}
+	if a.stats != nil {
+		p.Stats = &a.stats.Statistics
 	}
 	notes := newNotes()
 	notes.carry(src.findings)
@@ -200,23 +214,24 @@ func (src source) plan(o Options, recipe Recipe, d dialect.Dialect) (*Plan, erro
 			return nil, fmt.Errorf("planning: tensor %s is in the view twice", tensors[i].Name)
 		}
 	}
-	choices := choose(tensors, recipe, d, notes)
-	units := gather(tensors, src.expected)
-	for _, u := range units {
+	choices := choose(tensors, a, src.config.TieEmbeddings, notes)
+	in := &inputs{d: d, math: o.Math, stats: a.stats, scales: map[string]float32{}}
+	for _, u := range gather(tensors, src.expected) {
 		u.judge(tensors, choices, notes)
+		in.scale(u, tensors, choices, notes)
 	}
-	sizes, err := p.fill(tensors, choices, units, d, o, notes)
+	sizes, err := p.fill(tensors, choices, in, o, notes)
 	if err != nil {
 		return nil, err
 	}
-	p.remark(src, tensors, o, notes)
+	p.remark(src, a, notes)
 	p.Findings = notes.done()
 	if playbook.Worst(p.Findings) == playbook.Error {
 		return p, nil
 	}
 	p.Shards = shard(p.Items, sizes, o.ShardSize)
 	p.Files = companions(src.files)
-	if err := p.configure(src.configJSON, tensors, d, notes); err != nil {
+	if err := p.spellConfig(src.configJSON, p.modules(tensors, choices), d, notes); err != nil {
 		return nil, err
 	}
 	p.Findings = notes.done()
@@ -225,12 +240,12 @@ func (src source) plan(o Options, recipe Recipe, d dialect.Dialect) (*Plan, erro
 
 // Check finds a bad option or recipe before a source is opened; every error names the option.
 func (o Options) Check() error {
-	_, _, _, err := o.resolve()
+	_, err := o.resolve()
 	return err
 }
 
-// resolve fills in defaults and reads the recipe; every error names the option.
-func (o Options) resolve() (Options, Recipe, dialect.Dialect, error) {
+// resolve fills in defaults and reads recipe and statistics; every error names the option.
+func (o Options) resolve() (askedFor, error) {
 	if o.Dialect == "" {
 		o.Dialect = "compressed-tensors"
 	}
@@ -243,7 +258,7 @@ func (o Options) resolve() (Options, Recipe, dialect.Dialect, error) {
 	if o.ShardSize == 0 {
 		o.ShardSize = 5e9
 	}
-	fail := func(err error) (Options, Recipe, dialect.Dialect, error) { return o, Recipe{}, nil, err }
+	fail := func(err error) (askedFor, error) { return askedFor{}, err }
 	if _, err := numeric.ParseMath(o.Math.String()); err != nil {
 		return fail(fmt.Errorf("math: %w", err))
 	}
@@ -263,5 +278,11 @@ func (o Options) resolve() (Options, Recipe, dialect.Dialect, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return o, recipe, d, nil
+	a := askedFor{Options: o, recipe: recipe, dialect: d}
+	if o.Stats != "" {
+		if a.stats, err = readStats(o.Stats); err != nil {
+			return fail(err)
+		}
+	}
+	return a, nil
 }
