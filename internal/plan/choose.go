@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -74,20 +75,52 @@ func (m matching) first(t *model.Tensor) int {
 	return best
 }
 
+// meaning is what a rule's scheme comes to in this plan.
+type meaning struct {
+	scheme dialect.Scheme
+	kept   string // why a rule that asks for a scheme keeps its weights instead, "" when it does not
+	err    error  // why the rule is refused
+}
+
+// meaning resolves the scheme of a rule. "fp8" is the dialect's own form: per channel in compressed-tensors, which needs no
+// statistics; per tensor in modelopt, which does, and without them the weights stay as they are.
+func (a askedFor) meaning(r Rule) meaning {
+	if why, ok := refusedSchemes[r.Scheme]; ok {
+		return meaning{err: errors.New(why)}
+	}
+	m := meaning{scheme: r.Scheme}
+	if r.Scheme == FP8 {
+		m.scheme = dialect.FP8Channel
+		if a.dialect.Servable(m.scheme) != nil {
+			m.scheme = dialect.FP8Tensor
+		}
+		if m.scheme.StaticInput() && a.stats == nil && r.Name == "" {
+			return meaning{scheme: dialect.BF16, kept: fmt.Sprintf("fp8 is %s in the %s dialect, which needs activation statistics, and none are given", m.scheme, a.dialect.Name())}
+		}
+	}
+	m.err = a.dialect.Servable(m.scheme)
+	return m
+}
+
 // choose applies the recipe to every tensor. What a rule asks and this version never does is refused, once per rule.
-func choose(tensors []model.Tensor, recipe Recipe, d dialect.Dialect, notes *notes) []choice {
-	unservable := make([]error, len(recipe.Rules))
+func choose(tensors []model.Tensor, a askedFor, tied bool, notes *notes) []choice {
+	recipe := a.recipe
+	meant := make([]meaning, len(recipe.Rules))
 	selected := make([]bool, len(recipe.Rules))
 	for i, r := range recipe.Rules {
-		unservable[i] = d.Servable(r.Scheme)
-		if unservable[i] == nil && r.Scheme.StaticInput() {
-			unservable[i] = fmt.Errorf("%s stores an input scale per module, which comes from activation statistics, and none are given; a server computes with uninitialised memory without it (R23)", r.Scheme)
+		m := a.meaning(r)
+		switch {
+		case m.err != nil:
+			notes.add(playbook.New("scheme-unservable", ruleName(recipe, i), fmt.Sprintf("%s: %v", r, m.err), "change the rule's scheme"))
+		case m.scheme.StaticInput() && a.stats == nil:
+			m.err = fmt.Errorf("%s stores an input scale per module, which comes from activation statistics, and none are given; a server computes with uninitialised memory without it (R23)", m.scheme)
+			notes.add(playbook.New("stats-missing", ruleName(recipe, i), fmt.Sprintf("%s: %v", r, m.err), "give them with --stats, or choose a recipe without statistics, such as default"))
+		case m.kept != "":
+			notes.add(playbook.New("plan-kept", ruleName(recipe, i), fmt.Sprintf("%s: %s; these weights stay as they are", r, m.kept), "give --stats, or use --dialect compressed-tensors, where fp8 needs none"))
 		}
-		if unservable[i] != nil {
-			notes.add(playbook.New("scheme-unservable", ruleName(recipe, i), fmt.Sprintf("%s: %v", r, unservable[i]), "change the rule's scheme"))
-		}
+		meant[i] = m
 		for _, role := range r.Roles {
-			if why, ok := Protected(role); ok && r.Scheme.Quantized() {
+			if why, ok := refuses(role, m.scheme, tied); ok && m.scheme.Quantized() {
 				notes.add(playbook.New("scheme-unservable", ruleName(recipe, i), fmt.Sprintf("%s: role %s cannot be quantized: %s", r, role, why), "take the role out of the rule"))
 			}
 		}
@@ -98,22 +131,28 @@ func choose(tensors []model.Tensor, recipe Recipe, d dialect.Dialect, notes *not
 	for i := range tensors {
 		t := &tensors[i]
 		c := choice{scheme: dialect.BF16, rule: find.first(t)}
-		why, protected := Protected(t.Role)
 		switch {
-		case c.rule < 0 && protected:
-			c.reason = why
 		case c.rule < 0:
-			c.reason = "no rule of recipe " + recipe.Name + " selects it"
+			why, protected := Protected(t.Role)
+			if c.reason = why; !protected {
+				c.reason = "no rule of recipe " + recipe.Name + " selects it"
+			}
 		default:
-			r := recipe.Rules[c.rule]
+			r, m := recipe.Rules[c.rule], meant[c.rule]
 			selected[c.rule] = true
 			c.byName = r.Name != ""
 			c.reason = fmt.Sprintf("rule %d of recipe %s (%s)", c.rule+1, recipe.Name, r)
+			why, no := refuses(t.Role, m.scheme, tied)
+			if !no {
+				why, no = apart(t)
+			}
 			switch {
-			case !r.Scheme.Quantized():
-			case unservable[c.rule] != nil:
-				c.reason = "refused: " + unservable[c.rule].Error()
-			case protected:
+			case m.err != nil:
+				c.reason = "refused: " + m.err.Error()
+			case m.kept != "":
+				c.reason = m.kept
+			case !m.scheme.Quantized():
+			case no:
 				c.reason = why
 				if c.byName {
 					refused[c.rule].add(t.Module, fmt.Sprintf("role %s cannot be quantized: %s", t.Role, why))
@@ -124,7 +163,7 @@ func choose(tensors []model.Tensor, recipe Recipe, d dialect.Dialect, notes *not
 					refused[c.rule].add(t.Module, c.reason)
 				}
 			default:
-				c.scheme = r.Scheme
+				c.scheme = m.scheme
 			}
 		}
 		out[i] = c

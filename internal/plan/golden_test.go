@@ -95,18 +95,3 @@ func TestTextForPeople(t *testing.T) {
 		}
 	}
 }
-
-func TestARefusedPlanSaysWhy(t *testing.T) {
-	m, err := model.Open(filepath.Join("..", "..", "testdata", "moe"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	p, err := plan.Make(m, plan.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found := playbook.Errors(p.Findings); len(found) != 1 || found[0].Rule != "family-unsupported" || p.Config != nil || len(p.Shards) != 0 {
-		t.Errorf("findings %v, config %s, %d shards", p.Findings, p.Config, len(p.Shards))
-	}
-}

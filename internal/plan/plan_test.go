@@ -186,17 +186,21 @@ func TestANameRuleIsRefusedWhereARoleRuleWouldKeep(t *testing.T) {
 }
 
 func TestProtectedRolesAreRefused(t *testing.T) { // Q21, Q26
+	free := []model.Role{model.RoleAttention, model.RoleLinearAttention, model.RoleMLP, model.RoleExpert, model.RoleSharedExpert}
 	for _, role := range roles {
 		why, protected := Protected(role)
-		if protected != !slices.Contains([]model.Role{model.RoleAttention, model.RoleLinearAttention, model.RoleMLP, model.RoleExpert, model.RoleSharedExpert}, role) {
+		if protected == slices.Contains(free, role) {
 			t.Errorf("role %s: protected is %v", role, protected)
 		}
 		if !protected {
 			continue
 		}
+		qwen(4).with(t, "- {roles: ["+string(role)+"], scheme: bf16}\n- {roles: [mlp], scheme: fp8-channel}").none(t)
+		if role == model.RoleHead || role == model.RoleLMHead {
+			continue // they can be quantized when a rule asks
+		}
 		p := qwen(4).with(t, "- {roles: [mlp, "+string(role)+"], scheme: fp8-channel}")
 		p.one(t, "scheme-unservable", playbook.Error, "rule 1", "role "+string(role), why)
-		qwen(4).with(t, "- {roles: ["+string(role)+"], scheme: bf16}\n- {roles: [mlp], scheme: fp8-channel}").none(t)
 	}
 }
 
@@ -210,9 +214,8 @@ func (p *Plan) none(t *testing.T) {
 
 func TestANameRuleOnProtectedModulesIsRefusedByName(t *testing.T) {
 	for pattern, want := range map[string]string{
-		"lm_head":                           "lm_head: role lm_head",
 		"model.visual.blocks.0.attn.qkv":    "role vision",
-		"mtp.fc":                            "role head",
+		"mtp.fc":                            "vllm-project/vllm#53414",
 		"*.in_proj_a":                       "layers.0.linear_attn.in_proj_a",
 		"model.language_model.embed_tokens": "vllm-project/vllm#54304",
 		"*.input_layernorm":                 "and 1 more: role norm",
@@ -226,8 +229,23 @@ func TestANameRuleOnProtectedModulesIsRefusedByName(t *testing.T) {
 }
 
 func TestSchemesThatNeedStatisticsAreRefusedPerRule(t *testing.T) {
-	qwen(4).with(t, `- {roles: [mlp], scheme: nvfp4-w4a4}`).one(t, "scheme-unservable", playbook.Error, "rule 1", "input_global_scale")
-	qwen(4).with(t, `- {roles: [mlp], scheme: fp8-tensor}`).one(t, "scheme-unservable", playbook.Error, "rule 1", "input_scale")
+	for _, rule := range []string{`- {roles: [mlp], scheme: nvfp4-w4a4}`, `- {roles: [mlp], scheme: fp8-tensor}`, `- {name: "*.down_proj", scheme: nvfp4-w4a4}`} {
+		for _, d := range []string{"compressed-tensors", "modelopt"} {
+			p := qwen(4).under(t, Options{Dialect: d}, rule)
+			p.one(t, "stats-missing", playbook.Error, "rule 1", "--stats", "uninitialised")
+			if p.Config != nil || len(p.Shards) != 0 {
+				t.Errorf("%s: a refused plan has a configuration or shards", rule)
+			}
+		}
+	}
+	for _, name := range []string{"w4a4-mlp", "w4a4-reference"} {
+		mustDecide(t, qwen(4), Options{Recipe: name}).one(t, "stats-missing", playbook.Error, name)
+	}
+	for _, r := range Recipes() {
+		if needs := strings.Contains(r.About, "needs statistics"); needs != (mustDecide(t, qwen(4), Options{Recipe: r.Name}).found("stats-missing") != nil) {
+			t.Errorf("recipe %s says %q", r.Name, r.About)
+		}
+	}
 }
 
 func TestFirstMatchingRuleWins(t *testing.T) {
@@ -361,7 +379,7 @@ func TestOptionsAreCheckedByName(t *testing.T) {
 		"groups":       {Groups: "mine"},
 		"shard size":   {ShardSize: -1},
 		"dialect":      {Dialect: "gguf"},
-		"recipe":       {Recipe: "w4a4-reference"},
+		"recipe":       {Recipe: "w4a4"},
 		"nothere.yaml": {Recipe: "nothere.yaml"},
 		"math":         {Math: numeric.Math(77)},
 	} {

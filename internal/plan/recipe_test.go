@@ -22,7 +22,7 @@ func TestBuiltInRecipes(t *testing.T) {
 			t.Errorf("LoadRecipe(%q): %v, %v", r.Name, got, err)
 		}
 	}
-	if want := []string{"default", "fp8-dynamic", "nvfp4-all-linear"}; !slices.Equal(names, want) {
+	if want := []string{"default", "fp8-dynamic", "head-fp8", "nvfp4-all-linear", "w4a4-mlp", "w4a4-reference"}; !slices.Equal(names, want) {
 		t.Errorf("recipes %v, want %v", names, want)
 	}
 	Recipes()[0].Rules[0].Roles[0] = "changed"
@@ -59,7 +59,7 @@ func TestARecipesFaultsAreNamedByFileLineAndField(t *testing.T) {
 		{"unknown rule field", "name: x\nrules:\n  - roles: [mlp]\n    schema: fp8-channel\n", "line 4: field schema not found"},
 		{"no name", "about: y\nrules: [{roles: [mlp], scheme: bf16}]\n", "line 1: name: missing"},
 		{"no rules", "name: x\nrules: []\n", "line 2: rules: missing"},
-		{"unknown scheme", "name: x\nrules:\n  - roles: [mlp]\n    scheme: int4\n", `line 4: rules[0].scheme: scheme "int4"`},
+		{"unknown scheme", "name: x\nrules:\n  - roles: [mlp]\n    scheme: nvfp5\n", `line 4: rules[0].scheme: scheme "nvfp5"`},
 		{"no scheme", ok + "  - roles: [attention]\n", "line 5: rules[1].scheme"},
 		{"unknown role", "name: x\nrules:\n  - roles:\n      - mlps\n    scheme: bf16\n", `rules[0].roles: role "mlps"`},
 		{"neither roles nor name", ok + "  - scheme: bf16\n", "line 5: rules[1].roles: missing"},

@@ -151,15 +151,22 @@ func (src source) drop(name string) source {
 // with plans src under recipe rules given as YAML.
 func (src source) with(t *testing.T, rules string) *Plan {
 	t.Helper()
+	return src.under(t, Options{}, rules)
+}
+
+// under is with under other options than the defaults.
+func (src source) under(t *testing.T, o Options, rules string) *Plan {
+	t.Helper()
 	r, err := ParseRecipe("test.yaml", []byte("name: test\nrules:\n"+rules))
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, _, d, err := Options{}.resolve()
+	a, err := o.resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := src.plan(o, r, d)
+	a.recipe = r
+	p, err := src.plan(a)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,9 @@ func (p *Plan) Text(w io.Writer, verbose bool) {
 	defer out.Flush()
 	fmt.Fprintf(out, "%s (%s)\n", p.Architecture, p.Family)
 	fmt.Fprintf(out, "recipe %s, dialect %s, math %s, search %s, groups %s\n", p.Recipe.Name, p.Dialect, p.Math, p.Search, p.Groups)
+	if p.Stats != nil {
+		fmt.Fprintf(out, "activation statistics %.16s\n", p.Stats.Hash)
+	}
 	if len(p.Items) > 0 {
 		p.textRoles(out)
 		p.textKept(out)
@@ -158,7 +161,7 @@ func (p *Plan) textKept(out io.Writer) {
 }
 
 func (p *Plan) textHead() string {
-	n, bytes := 0, int64(0)
+	n, coded, bytes := 0, 0, int64(0)
 	from := model.Body
 	for i := range p.Items {
 		if item := &p.Items[i]; item.Role == model.RoleHead {
@@ -166,10 +169,16 @@ func (p *Plan) textHead() string {
 			from = item.Origin
 			_, after := item.bytes()
 			bytes += after
+			if item.Scheme.Quantized() {
+				coded++
+			}
 		}
 	}
-	if n == 0 {
+	switch {
+	case n == 0:
 		return "no MTP head: the server cannot draft"
+	case coded > 0:
+		return fmt.Sprintf("MTP head: %s, %s, from the %s, %d of them quantized", plural(n, "tensor"), size(bytes), from, coded)
 	}
 	return fmt.Sprintf("MTP head: %s, %s, from the %s, byte for byte", plural(n, "tensor"), size(bytes), from)
 }
