@@ -54,7 +54,7 @@ func override(cmd *cobra.Command, j *line.Job, flags line.Job) {
 	for name, set := range map[string]func(){
 		"body": func() { j.Body = flags.Body }, "donor": func() { j.Donor = flags.Donor }, "output": func() { j.Output = flags.Output },
 		"repo": func() { j.Repo = flags.Repo }, "base-model": func() { j.BaseModel = flags.BaseModel },
-		"recipe": func() { j.Recipe = flags.Recipe }, "dialect": func() { j.Dialect = flags.Dialect }, "math": func() { j.Math = flags.Math },
+		"recipe": func() { j.Recipe = flags.Recipe }, "stats": func() { j.Stats = flags.Stats }, "dialect": func() { j.Dialect = flags.Dialect }, "math": func() { j.Math = flags.Math },
 		"groups": func() { j.Groups = flags.Groups }, "search": func() { j.Search = flags.Search }, "shard-size": func() { j.ShardSize = flags.ShardSize },
 		"workers": func() { j.Workers = flags.Workers }, "sha256": func() { j.SHA256 = flags.SHA256 },
 	} {

@@ -18,7 +18,8 @@ func jobFlags(cmd *cobra.Command, j *line.Job) {
 		names = append(names, r.Name)
 	}
 	f.StringVar(&j.Recipe, "recipe", "", "recipe: "+strings.Join(names, ", ")+", or a YAML file (default \"default\")")
-	f.StringVar(&j.Dialect, "dialect", "", "spelling on disk: compressed-tensors (default \"compressed-tensors\")")
+	f.StringVar(&j.Stats, "stats", "", "activation statistics: a `FILE` stats.safetensors, which nvfp4-w4a4 and fp8-tensor need")
+	f.StringVar(&j.Dialect, "dialect", "", "spelling on disk: compressed-tensors or modelopt (default \"compressed-tensors\")")
 	f.StringVar(&j.Math, "math", "", "peer whose arithmetic is reproduced bit for bit: modelopt, modelopt-cpu or ct (default \"modelopt\")")
 	f.StringVar(&j.Groups, "groups", "", "which tensors share a global scale: server, or llm-compressor for comparisons (default \"server\")")
 	f.StringVar(&j.Search, "search", "", "how block scales are chosen: max (default \"max\")")

@@ -19,9 +19,14 @@ func (a *app) planCmd() *cobra.Command {
 		Use:   "plan SRC",
 		Short: "Decide what quantize would do, tensor by tensor, without touching a weight",
 		Long: `plan reads headers and small files only and prints the whole plan: a scheme per tensor with the reason, sizes before and after, the
-final config, findings. quantize with the same flags does exactly this. --json prints the plan itself.`,
+final config, findings. quantize with the same flags does exactly this. --json prints the plan itself.
+
+A recipe is rules over roles and module names; "fp8" in it is the dialect's own form: one scale per row in compressed-tensors, which needs
+no statistics; one per weight with a fixed input scale in modelopt, which needs --stats, and without it the weights stay as they are.
+nvfp4-w4a4 needs --stats in both.`,
 		Example: `  seatsmith plan testdata/tiny-finetune --donor testdata/tiny
   seatsmith plan ./model --recipe nvfp4-all-linear -v
+  seatsmith plan ./model --dialect modelopt --recipe w4a4-mlp --stats stats.safetensors
   seatsmith plan --print-recipe > my-recipe.yaml`,
 		Args: func(cmd *cobra.Command, got []string) error {
 			if printRecipe && len(got) == 0 {
@@ -91,7 +96,7 @@ func (a *app) printRecipe(name string) error {
 func flagText(j line.Job) string {
 	var b strings.Builder
 	for _, f := range []struct{ name, value string }{
-		{"donor", j.Donor}, {"recipe", j.Recipe}, {"dialect", j.Dialect}, {"math", j.Math}, {"groups", j.Groups}, {"search", j.Search}, {"shard-size", j.ShardSize},
+		{"donor", j.Donor}, {"recipe", j.Recipe}, {"stats", j.Stats}, {"dialect", j.Dialect}, {"math", j.Math}, {"groups", j.Groups}, {"search", j.Search}, {"shard-size", j.ShardSize},
 	} {
 		if f.value != "" {
 			fmt.Fprintf(&b, " --%s %s", f.name, quoted(f.value))

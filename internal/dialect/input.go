@@ -10,6 +10,20 @@ import (
 // minNormal is the smallest normal float32: hardware that flushes subnormals reads less as zero.
 const minNormal = 0x1p-126
 
+// activation is an amax as an arithmetic sees it: compressed-tensors makes its scales from BF16 activations.
+func activation(m numeric.Math, amax float32) float32 {
+	if m == numeric.CT {
+		return numeric.BF16ToFloat32(numeric.BF16FromFloat32(amax))
+	}
+	return amax
+}
+
+// NativeInput is the input scale of nvfp4-w4a4 in the form of the arithmetic, whatever the dialect stores. amax is one that
+// InputScale takes.
+func NativeInput(m numeric.Math, amax float32) float32 {
+	return numeric.NewNVFP4(m, activation(m, amax)).Global
+}
+
 // inputScale turns the largest magnitude of a module's input into the scale that the dialect stores. The rules are those of
 // the weights' scales, as both peers use one function for both (numeric.NewNVFP4, numeric.FP8Scale): NVFP4 has
 // amax/(6*448), or its reciprocal, and FP8 amax/448. An amax of zero (a module that no token reached), NaN or Inf has no
@@ -19,9 +33,7 @@ func inputScale(d Dialect, s Scheme, m numeric.Math, amax float32) (float32, err
 	if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
 		return 0, fmt.Errorf("the largest input is %v: it must be finite and above zero", amax)
 	}
-	if m == numeric.CT { // whose scales are made from BF16 activations
-		amax = numeric.BF16ToFloat32(numeric.BF16FromFloat32(amax))
-	}
+	amax = activation(m, amax)
 	var scale float32
 	switch s {
 	case NVFP4W4A4:

@@ -115,7 +115,6 @@ func TestARefusedViewTouchesNothing(t *testing.T) {
 		{"no head and no donor", "head-missing", func(j *line.Job) { j.Donor = "" }},
 		{"a donor without a head", "donor-headless", func(j *line.Job) { j.Donor = j.Body }},
 		{"a stranger", "donor-stranger", func(j *line.Job) { j.Donor = fixture(t, "moe") }},
-		{"a mixture of experts", "family-unsupported", func(j *line.Job) { j.Body, j.Donor = fixture(t, "moe"), "" }},
 		{"a name that vLLM takes for a method", "path-trap", func(j *line.Job) { j.Output = filepath.Join(filepath.Dir(j.Output), "tavern-eagle3") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

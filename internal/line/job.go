@@ -30,7 +30,8 @@ type Job struct {
 	Repo      string `yaml:"repo,omitempty" json:"repo,omitempty"`             // OWNER/NAME that the output gets on the hub, for the card and the upload command
 	BaseModel string `yaml:"base_model,omitempty" json:"base_model,omitempty"` // OWNER/NAME of the fine-tune on the hub, for the card
 	Recipe    string `yaml:"recipe,omitempty" json:"recipe,omitempty"`         // built-in name or YAML file
-	Dialect   string `yaml:"dialect,omitempty" json:"dialect,omitempty"`       // compressed-tensors
+	Stats     string `yaml:"stats,omitempty" json:"stats,omitempty"`           // file of activation statistics
+	Dialect   string `yaml:"dialect,omitempty" json:"dialect,omitempty"`       // compressed-tensors | modelopt
 	Math      string `yaml:"math,omitempty" json:"math,omitempty"`             // modelopt | ct
 	Search    string `yaml:"search,omitempty" json:"search,omitempty"`         // max
 	Groups    string `yaml:"groups,omitempty" json:"groups,omitempty"`         // server | llm-compressor
@@ -49,7 +50,7 @@ type Bounds struct {
 }
 
 // quantizable are the roles that a recipe can quantize, and so those that can have a bound.
-var quantizable = []model.Role{model.RoleAttention, model.RoleLinearAttention, model.RoleMLP, model.RoleExpert, model.RoleSharedExpert}
+var quantizable = []model.Role{model.RoleAttention, model.RoleLinearAttention, model.RoleMLP, model.RoleExpert, model.RoleSharedExpert, model.RoleLMHead, model.RoleHead}
 
 // maxJobBytes bounds a job file; the largest sensible one is a few kilobytes.
 const maxJobBytes = 1 << 20
@@ -77,7 +78,7 @@ func ReadJob(path string) (Job, error) {
 		return Job{}, fmt.Errorf("%s: schema: got %d, this version reads schema 1; add the line \"schema: 1\"", path, j.Schema)
 	}
 	dir := filepath.Dir(path)
-	for _, p := range []*string{&j.Body, &j.Donor, &j.Output} {
+	for _, p := range []*string{&j.Body, &j.Donor, &j.Output, &j.Stats} {
 		*p = relativeTo(dir, *p)
 	}
 	if isPath(j.Recipe) {
@@ -133,7 +134,7 @@ func (j Job) CheckPlan() error {
 
 // PlanOptions turns the job's words into the planner's.
 func (j Job) PlanOptions() (plan.Options, error) {
-	o := plan.Options{Recipe: j.Recipe, Dialect: j.Dialect, Search: j.Search, Groups: j.Groups}
+	o := plan.Options{Recipe: j.Recipe, Stats: j.Stats, Dialect: j.Dialect, Search: j.Search, Groups: j.Groups}
 	if j.Math != "" {
 		m, err := numeric.ParseMath(j.Math)
 		if err != nil {

@@ -131,7 +131,7 @@ func (r *Run) SaveJSON(name string, v any) error {
 // SaveJob writes job.yaml with the paths made absolute, so that the run can be repeated from anywhere.
 func (r *Run) SaveJob(j Job) error {
 	j.Schema = 1
-	paths := []*string{&j.Body, &j.Donor, &j.Output}
+	paths := []*string{&j.Body, &j.Donor, &j.Output, &j.Stats}
 	if isPath(j.Recipe) {
 		paths = append(paths, &j.Recipe)
 	}

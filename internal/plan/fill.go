@@ -121,6 +121,9 @@ func (in *inputs) item(item Item, piece piece, members map[string]int, notes *no
 		if scale, ok := in.scales[piece.module]; ok {
 			item.InputScale = &scale
 		}
+		if native, ok := in.native[piece.module]; ok {
+			item.Native = &native
+		}
 	}
 	return item
 }

@@ -18,6 +18,7 @@ type inputs struct {
 	math   numeric.Math
 	stats  *stats
 	scales map[string]float32 // what is stored
+	native map[string]float32 // the same in the form of the arithmetic, for nvfp4-w4a4
 }
 
 // scale gives every module of a unit its input scale, or takes the unit's choice back. Modules that the server fuses see
@@ -81,6 +82,9 @@ func (in *inputs) scale(u *unit, tensors []model.Tensor, choices []choice, notes
 		}
 		for _, module := range of[key] {
 			in.scales[module] = scale
+			if scheme == dialect.NVFP4W4A4 {
+				in.native[module] = dialect.NativeInput(in.math, amax)
+			}
 		}
 	}
 	if len(lacking) > 0 {

@@ -80,7 +80,8 @@ type Item struct {
 	// InputScale is what is stored under the output of part dialect.PartInputScale, in the dialect's own form.
 	InputScale *float32 `json:"input_scale,omitempty"`
 	// Native is, for Reciprocal, the number that the record of the source says was taken the reciprocal of. The writer stores
-	// it when its reciprocal is what the source holds, and refuses otherwise. nil: the reciprocal is computed.
+	// it when its reciprocal is what the source holds, and refuses otherwise. nil: the reciprocal is computed. For Quantize to
+	// nvfp4-w4a4 it is InputScale in the form of the arithmetic, which the record keeps.
 	Native *float32 `json:"native,omitempty"`
 }
 
@@ -215,7 +216,7 @@ func (src source) plan(a askedFor) (*Plan, error) {
 		}
 	}
 	choices := choose(tensors, a, src.config.TieEmbeddings, notes)
-	in := &inputs{d: d, math: o.Math, stats: a.stats, scales: map[string]float32{}}
+	in := &inputs{d: d, math: o.Math, stats: a.stats, scales: map[string]float32{}, native: map[string]float32{}}
 	for _, u := range gather(tensors, src.expected) {
 		u.judge(tensors, choices, notes)
 		in.scale(u, tensors, choices, notes)

@@ -88,6 +88,9 @@ func TestInputScalesAreThoseOfTheDialectAndTheArithmetic(t *testing.T) {
 		if item.InputScale == nil || *item.InputScale != c.want {
 			t.Errorf("%s %s %s: input scale %v, want %v", c.dialect, c.scheme, c.math, item.InputScale, c.want)
 		}
+		if native := numeric.NewNVFP4(c.math, 6).Global; c.scheme == "nvfp4-w4a4" && (item.Native == nil || *item.Native != native) {
+			t.Errorf("%s %s: the native input scale is %v, want %v", c.dialect, c.math, item.Native, native)
+		}
 		last := item.Outputs[len(item.Outputs)-1]
 		if last.Part != dialect.PartInputScale {
 			t.Errorf("%s %s: the last output is %+v", c.dialect, c.scheme, last)
