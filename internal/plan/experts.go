@@ -77,11 +77,12 @@ func pieces(t *model.Tensor) []piece {
 	return out
 }
 
-// asked lists the names under which a server asks for experts that stay in one 3-D tensor: those of the first expert, which
-// stand for all of them (vLLM 017e9f4448, CompressedTensorsMoEMethod.get_moe_method; R28).
+// asked lists the names under which a server asks for a kept module. For experts in one 3-D tensor they are those of the
+// first expert, which stand for all of them (vLLM 017e9f4448, CompressedTensorsMoEMethod.get_moe_method; R28); the name of
+// the stack itself is asked for by nobody.
 func asked(t *model.Tensor) []string {
 	if !stacked(t) {
-		return nil
+		return []string{t.Module}
 	}
 	first := routed(t.Module) + ".0."
 	if leaf(t.Module) == "gate_up_proj" {
@@ -90,8 +91,7 @@ func asked(t *model.Tensor) []string {
 	return []string{first + "down_proj"}
 }
 
-// modules lists every Linear for the configuration: quantized experts one by one, kept ones as they are stored and as a
-// server asks for them.
+// modules lists every Linear for the configuration: quantized experts one by one, kept ones as a server asks for them.
 func (p *Plan) modules(tensors []model.Tensor, choices []choice) []dialect.Module {
 	var out []dialect.Module
 	for i := range tensors {
@@ -101,7 +101,6 @@ func (p *Plan) modules(tensors []model.Tensor, choices []choice) []dialect.Modul
 		}
 		m := dialect.Module{Name: t.Module, Fused: t.Fused, Scheme: choices[i].scheme, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision}
 		if !m.Scheme.Quantized() {
-			out = append(out, m)
 			for _, name := range asked(t) {
 				m.Name = name
 				out = append(out, m)
