@@ -11,9 +11,6 @@ import (
 // unsafe (names with a leading underscore, methods that change a list or dict) is undefined with SecurityError.
 func getAttr(v value, name string) (value, error) {
 	if u, ok := v.(*undefined); ok {
-		if strings.HasPrefix(name, "__") {
-			return missing(v, name), nil
-		}
 		return nil, u.err()
 	}
 	if ns, ok := v.(*namespace); ok {

@@ -159,6 +159,7 @@ func (n *compareExpr) eval(r *render, s *scope) (value, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.cost(a, b)
 		yes, err := compare(op, a, b)
 		if err != nil || !yes {
 			return false, err
@@ -191,6 +192,9 @@ func (n *itemExpr) eval(r *render, s *scope) (value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, text := asText(v); text {
+		r.cost(v)
+	}
 	return getItem(v, key)
 }
 
@@ -211,6 +215,7 @@ func (n *sliceExpr) eval(r *render, s *scope) (value, error) {
 			return nil, err
 		}
 	}
+	r.cost(v)
 	return sliceOf(r, v, bounds)
 }
 
@@ -229,6 +234,7 @@ func (n *filterExpr) eval(r *render, s *scope) (value, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.cost(v)
 	if n.do == nil {
 		return nil, raise("TemplateRuntimeError", "No filter named '%s' found.", n.name)
 	}
@@ -247,6 +253,7 @@ func (n *testExpr) eval(r *render, s *scope) (value, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.cost(v)
 	if n.do == nil {
 		return nil, raise("TemplateRuntimeError", "No test named '%s' found.", n.name)
 	}

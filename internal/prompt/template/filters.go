@@ -420,7 +420,7 @@ func itemsFilter(r *render, v value, args []value, named []keyword) (value, erro
 	}
 	d, ok := v.(*dict)
 	if !ok {
-		return nil, typeError("Can only get item pairs from a mapping.")
+		return &seq{kind: kindGenerator, fail: typeError("Can only get item pairs from a mapping.")}, nil
 	}
 	s, err := dictMethod(d, "items").do(r, args, named)
 	if err != nil {

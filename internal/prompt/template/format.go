@@ -95,9 +95,7 @@ func convert(flags string, verb byte, arg value) (string, error) {
 	case 's', 'r', 'a':
 		text, err := str(arg)
 		if verb != 's' {
-			var b strings.Builder
-			err = repr(&b, arg, 0)
-			text = b.String()
+			text, err = reprText(arg)
 			if verb == 'a' && strings.IndexFunc(text, func(r rune) bool { return r >= 0x80 }) >= 0 {
 				return "", unknown("%%a outside ASCII")
 			}

@@ -277,6 +277,12 @@ func integers(op string, a, b value) (value, error) {
 
 // equal is Python's ==: numbers by value across types, str and Markup alike.
 func equal(a, b value) bool {
+	var n budget
+	return equalIn(a, b, &n)
+}
+
+func equalIn(a, b value, n *budget) bool {
+	n.spend()
 	if isNumber(a) && isNumber(b) {
 		return order(a, b) == 0
 	}
@@ -298,7 +304,7 @@ func equal(a, b value) bool {
 		if x == y || x.kind == kindGenerator {
 			return x == y
 		}
-		return slices.EqualFunc(x.items, y.items, equal)
+		return slices.EqualFunc(x.items, y.items, func(a, b value) bool { return equalIn(a, b, n) })
 	case *dict:
 		y, ok := b.(*dict)
 		if !ok || len(x.keys) != len(y.keys) {
@@ -307,7 +313,7 @@ func equal(a, b value) bool {
 		for i, k := range x.keys {
 			h, _ := hashKey(k)
 			j := y.find(h)
-			if j < 0 || !equal(x.values[i], y.values[j]) {
+			if j < 0 || !equalIn(x.values[i], y.values[j], n) {
 				return false
 			}
 		}
@@ -359,6 +365,12 @@ func compareFloats(x, y float64) int {
 
 // less is Python's <; what has no order raises.
 func less(a, b value) (bool, error) {
+	var n budget
+	return lessIn(a, b, &n)
+}
+
+func lessIn(a, b value, n *budget) (bool, error) {
+	n.spend()
 	for _, v := range []value{a, b} {
 		if u, ok := v.(*undefined); ok {
 			return false, u.err()
@@ -376,8 +388,8 @@ func less(a, b value) (bool, error) {
 	m, ok2 := b.(*seq)
 	if ok && ok2 && l.kind == m.kind && l.kind <= kindTuple {
 		for i := range min(len(l.items), len(m.items)) {
-			if !equal(l.items[i], m.items[i]) {
-				return less(l.items[i], m.items[i])
+			if !equalIn(l.items[i], m.items[i], n) {
+				return lessIn(l.items[i], m.items[i], n)
 			}
 		}
 		return len(l.items) < len(m.items), nil

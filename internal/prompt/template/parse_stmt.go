@@ -123,7 +123,7 @@ func (p *parser) statement() (stmt, error) {
 		return &blockStmt{body}, err
 	case "break", "continue":
 		if p.loops == 0 {
-			return nil, p.fail("'%s' outside loop", name)
+			return nil, at(raise("SyntaxError", "'%s' outside loop", name), line)
 		}
 		if name == "break" {
 			return breakStmt{}, nil

@@ -9,9 +9,10 @@ import (
 
 // Limits bound what one render may do. The zero value of a field means the default.
 type Limits struct {
-	Steps int // evaluated expressions and statements; default 5,000,000
-	Bytes int // bytes of text made on the way, the output included; default 256 MiB
-	Calls int // macros inside macros; default 190, about where Python's recursion limit of 1,000 frames ends
+	Steps int           // evaluated expressions and statements; default 5,000,000
+	Bytes int           // bytes of text made on the way, the output included; default 256 MiB
+	Time  time.Duration // of the wall clock; default 10 s. The only bound that depends on the machine
+	Calls int           // macros inside macros; default 190, about where Python's recursion limit of 1,000 frames ends
 }
 
 // Span is a piece of the output, in bytes: what {% generation %} marks.
@@ -27,6 +28,8 @@ type render struct {
 	bytes  int
 	calls  int
 	spans  []Span
+	end    time.Time
+	asked  int // the step at which the clock was last looked at
 }
 
 // scope is a chain of names. Jinja2 gives a new one to every loop round, macro, call, with, filter and set block.
@@ -63,7 +66,44 @@ func (r *render) step() error {
 	if r.steps++; r.steps > r.limits.Steps {
 		return &Limit{What: fmt.Sprintf("it takes more than %d steps", r.limits.Steps)}
 	}
+	if r.steps-r.asked >= 256 {
+		r.asked = r.steps
+		if time.Now().After(r.end) {
+			return &Limit{What: fmt.Sprintf("it takes longer than %s", r.limits.Time)}
+		}
+	}
 	return nil
+}
+
+// cost counts steps for values that take long to look through.
+func (r *render) cost(values ...value) {
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			r.steps += len(v) >> 10
+		case markup:
+			r.steps += len(v) >> 10
+		case *seq:
+			r.steps += len(v.items) >> 6
+		case *dict:
+			r.steps += len(v.keys) >> 6
+		}
+	}
+}
+
+// maxNodes is how many values one comparison, hash or text may look at. A value can hold itself twice at every level, so
+// its size as a tree has no bound.
+const maxNodes = 1 << 18
+
+// budget counts them down. Comparisons and hashes are deep inside expressions, so running out unwinds to Render.
+type budget int
+
+type exhausted struct{}
+
+func (b *budget) spend() {
+	if *b++; *b > maxNodes {
+		panic(exhausted{})
+	}
 }
 
 // made counts text that was built.

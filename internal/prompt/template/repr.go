@@ -19,14 +19,24 @@ func str(v value) (string, error) {
 	case *undefined:
 		return "", nil
 	}
+	return reprText(v)
+}
+
+// reprText is Python's repr().
+func reprText(v value) (string, error) {
 	var b strings.Builder
-	err := repr(&b, v, 0)
+	var n budget
+	err := repr(&b, v, 0, &n)
 	return b.String(), err
 }
 
-func repr(b *strings.Builder, v value, depth int) error {
-	if depth > 2*maxNesting {
-		return &Limit{What: "a value nests too deep to print"}
+// maxText bounds the text of one value, in bytes.
+const maxText = 64 << 20
+
+func repr(b *strings.Builder, v value, depth int, n *budget) error {
+	n.spend()
+	if depth > 2*maxNesting || b.Len() > maxText {
+		return &Limit{What: "a value nests too deep or is too long to print"}
 	}
 	switch v := v.(type) {
 	case nil:
@@ -56,25 +66,25 @@ func repr(b *strings.Builder, v value, depth int) error {
 	case *undefined:
 		b.WriteString("Undefined")
 	case *seq:
-		return reprSeq(b, v, depth)
+		return reprSeq(b, v, depth, n)
 	case *dict:
 		b.WriteByte('{')
 		for i := range v.keys {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			if err := repr(b, v.keys[i], depth+1); err != nil {
+			if err := repr(b, v.keys[i], depth+1, n); err != nil {
 				return err
 			}
 			b.WriteString(": ")
-			if err := repr(b, v.values[i], depth+1); err != nil {
+			if err := repr(b, v.values[i], depth+1, n); err != nil {
 				return err
 			}
 		}
 		b.WriteByte('}')
 	case *namespace:
 		b.WriteString("<Namespace ")
-		if err := repr(b, &v.attrs, depth+1); err != nil {
+		if err := repr(b, &v.attrs, depth+1, n); err != nil {
 			return err
 		}
 		b.WriteByte('>')
@@ -88,7 +98,7 @@ func repr(b *strings.Builder, v value, depth int) error {
 	return nil
 }
 
-func reprSeq(b *strings.Builder, v *seq, depth int) error {
+func reprSeq(b *strings.Builder, v *seq, depth int, n *budget) error {
 	open, end := "[", "]"
 	switch v.kind {
 	case kindTuple:
@@ -108,7 +118,7 @@ func reprSeq(b *strings.Builder, v *seq, depth int) error {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if err := repr(b, item, depth+1); err != nil {
+		if err := repr(b, item, depth+1, n); err != nil {
 			return err
 		}
 	}

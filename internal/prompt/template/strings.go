@@ -25,6 +25,7 @@ func stringMethod(v value, name string) (value, bool, error) {
 				return nil, typeError("%s() argument must be str, not %s", name, typeName(u))
 			}
 		}
+		r.cost(s)
 		out, err := callString(r, s, name, args, named)
 		if err != nil {
 			return nil, err
@@ -252,9 +253,6 @@ func split(r *render, s, name string, args []value, named []keyword) (value, err
 		for s = strings.TrimLeftFunc(s, isSpace); s != ""; s = strings.TrimLeftFunc(s, isSpace) {
 			i := strings.IndexFunc(s, isSpace)
 			if i < 0 || len(parts) == most {
-				if i >= 0 { // the rest keeps its inner blanks but, as in Python, not those behind it
-					s = strings.TrimRightFunc(s, isSpace)
-				}
 				parts = append(parts, s)
 				break
 			}
@@ -266,7 +264,7 @@ func split(r *render, s, name string, args []value, named []keyword) (value, err
 	for s = strings.TrimRightFunc(s, isSpace); s != ""; s = strings.TrimRightFunc(s, isSpace) {
 		i := strings.LastIndexFunc(s, isSpace)
 		if i < 0 || len(parts) == most {
-			parts = append(parts, strings.TrimLeftFunc(s, isSpace))
+			parts = append(parts, s)
 			break
 		}
 		_, w := utf8.DecodeRuneInString(s[i:])

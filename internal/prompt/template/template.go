@@ -56,7 +56,16 @@ type Output struct {
 
 // Render runs a template. The error is a *[Raised] where Python would raise, an *[Unknown] where that is not known, a
 // *[Limit] where a bound was passed.
-func (t *Template) Render(in Input) (Output, error) {
+func (t *Template) Render(in Input) (out Output, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case exhausted:
+			out, err = Output{}, &Limit{What: "a value is too large to compare, hash or print"}
+		default:
+			panic(p)
+		}
+	}()
 	l := in.Limits
 	if l.Steps == 0 {
 		l.Steps = 5_000_000
@@ -67,8 +76,11 @@ func (t *Template) Render(in Input) (Output, error) {
 	if l.Calls == 0 {
 		l.Calls = 190
 	}
+	if l.Time == 0 {
+		l.Time = 10 * time.Second
+	}
 	var page strings.Builder
-	r := &render{limits: l, now: in.Now, out: &page, top: &page}
+	r := &render{limits: l, now: in.Now, end: time.Now().Add(l.Time), out: &page, top: &page}
 	vars := &scope{}
 	for _, m := range in.Vars {
 		v, err := fromJSON(m.Value)

@@ -105,6 +105,9 @@ func init() {
 			case nil, bool:
 				return v == args[0], nil
 			}
+			if typeName(v) != typeName(args[0]) {
+				return false, nil
+			}
 			return nil, unknown("whether two objects are the same one")
 		},
 		"filter": func(_ *render, v value, _ []value) (value, error) {

@@ -58,6 +58,7 @@ type dumper struct {
 	lines        bool
 	indent       string
 	comma, colon string
+	n            budget
 }
 
 func (d *dumper) newline(depth int) {
@@ -70,6 +71,7 @@ func (d *dumper) newline(depth int) {
 }
 
 func (d *dumper) value(v value, depth int) error {
+	d.n.spend()
 	if depth > 2*maxNesting {
 		return raise("RecursionError", "maximum recursion depth exceeded")
 	}

@@ -44,7 +44,8 @@ const (
 type seq struct {
 	kind  seqKind
 	items []value
-	spent bool // a generator that was read
+	spent bool  // a generator that was read
+	fail  error // what reading a generator raises: Python finds out only then
 }
 
 func list(items []value) *seq      { return &seq{items: items} }
@@ -59,6 +60,12 @@ type dict struct {
 
 // hashKey is a value by which equal keys are found; ok is false for what Python cannot hash.
 func hashKey(v value) (any, bool) {
+	var b budget
+	return hashIn(v, &b)
+}
+
+func hashIn(v value, n *budget) (any, bool) {
+	n.spend()
 	switch v := v.(type) {
 	case nil:
 		return struct{}{}, true
@@ -87,7 +94,7 @@ func hashKey(v value) (any, bool) {
 		var b strings.Builder
 		b.WriteString("\x00tuple")
 		for _, item := range v.items {
-			k, ok := hashKey(item)
+			k, ok := hashIn(item, n)
 			if !ok {
 				return nil, false
 			}
@@ -280,7 +287,7 @@ func iterate(v value) ([]value, error) {
 			}
 			v.spent = true
 		}
-		return v.items, nil
+		return v.items, v.fail
 	case *dict:
 		return v.keys, nil
 	case *undefined:
