@@ -69,6 +69,7 @@ func (p *Plan) fill(tensors []model.Tensor, choices []choice, in *inputs, o Opti
 			list[0].Outputs = []dialect.Output{{Name: t.Name, Part: dialect.PartKept, Dtype: item.Dtype, Shape: item.Shape}}
 		}
 		for _, item := range list {
+			in.dtypes.settle(&item, t)
 			for _, out := range item.Outputs {
 				if other, taken := names[out.Name]; taken {
 					return nil, fmt.Errorf("planning: %s and %s would both write %s; the source holds a leftover, remove it", other, t.Name, out.Name)

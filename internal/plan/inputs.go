@@ -17,6 +17,7 @@ type inputs struct {
 	d      dialect.Dialect
 	math   numeric.Math
 	stats  *stats
+	dtypes dtypes
 	scales map[string]float32 // what is stored
 	native map[string]float32 // the same in the form of the arithmetic, for nvfp4-w4a4
 }

@@ -201,6 +201,7 @@ func (src source) plan(a askedFor) (*Plan, error) {
 		p.Stats = &a.stats.Statistics
 	}
 	notes := newNotes()
+	src, types := src.withoutFP8(p, notes)
 	notes.carry(src.findings)
 	notes.carry(refuseSource(src))
 	if playbook.Worst(notes.done()) == playbook.Error {
@@ -217,6 +218,7 @@ func (src source) plan(a askedFor) (*Plan, error) {
 	}
 	choices := choose(tensors, a, src.config.TieEmbeddings, notes)
 	in := &inputs{d: d, math: o.Math, stats: a.stats, scales: map[string]float32{}, native: map[string]float32{}}
+	in.dtypes = types
 	for _, u := range gather(tensors, src.expected) {
 		u.judge(tensors, choices, notes)
 		in.scale(u, tensors, choices, notes)

@@ -278,8 +278,8 @@ func TestWidthsThatKernelsPadAreReported(t *testing.T) { // C12
 }
 
 func TestOtherSourceDtypesAreRefusedByName(t *testing.T) {
-	p := mustDecide(t, qwen(4).reshape(layer3+"self_attn.q_proj.weight", safetensors.F16, 256, 128), Options{})
-	p.one(t, "source-dtype", playbook.Error, layer3+"self_attn.q_proj", "F16")
+	p := mustDecide(t, qwen(4).reshape(layer3+"self_attn.q_proj.weight", "I16", 256, 128), Options{})
+	p.one(t, "source-dtype", playbook.Error, layer3+"self_attn.q_proj", "I16")
 	p = mustDecide(t, qwen(4).reshape("mtp.fc.weight", safetensors.F8E4M3, 128, 256), Options{})
 	p.one(t, "source-dtype", playbook.Error, "mtp.fc", "F8_E4M3")
 	mustDecide(t, qwen(4).reshape("lm_head.weight", safetensors.F32, 2048, 128), Options{}).none(t)

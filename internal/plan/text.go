@@ -58,9 +58,6 @@ func (r *row) add(i int, item *Item) {
 func (item *Item) bytes() (before, after int64) {
 	bits, _ := item.Dtype.Bits()
 	before = (elements(item.Shape)*bits + 7) / 8
-	if !item.Scheme.Quantized() {
-		return before, before
-	}
 	for _, o := range item.Outputs {
 		after += outputBytes(o)
 	}
