@@ -77,11 +77,7 @@ func (u *unit) judge(tensors []model.Tensor, choices []choice, notes *notes) {
 			asked = c.scheme
 		}
 		switch dtype := tensors[i].Dtype(); {
-		case choices[i].scheme.Quantized() && dtype != safetensors.BF16:
-			notes.at(tensors[i].Module, playbook.New("source-dtype", "", fmt.Sprintf("the weight is %s, and this version quantizes BF16 only", dtype),
-				"convert the checkpoint to BF16 first, or keep these modules with a rule of scheme bf16"))
-			refused = true
-		case dtype != safetensors.BF16 && dtype != safetensors.F16 && dtype != safetensors.F32:
+		case dtype != safetensors.BF16 && dtype != safetensors.F16 && dtype != safetensors.F32 && dtype != safetensors.F8E4M3: // see dtypes
 			notes.at(tensors[i].Module, playbook.New("source-dtype", "", fmt.Sprintf("the weight is %s, which is no plain float, and nothing says how to read it", dtype),
 				"start from the unquantized checkpoint"))
 			refused = true
