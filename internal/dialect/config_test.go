@@ -217,3 +217,37 @@ func TestConfigRefusesWhatTheServerWouldRefuse(t *testing.T) {
 		}
 	}
 }
+
+// llm-compressor's oneshot wrote the same model with NVFP4, inputs included.
+func TestConfigOfFP4InputsSaysWhatThePeerSays(t *testing.T) {
+	var ours map[string]any
+	if err := json.Unmarshal(render(t, qwen(4, func(int, string) dialect.Scheme { return dialect.NVFP4W4A4 })), &ours); err != nil {
+		t.Fatal(err)
+	}
+	group := func(q map[string]any) map[string]any {
+		g := q["config_groups"].(map[string]any)["group_0"].(map[string]any)
+		delete(g, "targets")
+		return g
+	}
+	if diff := cmp.Diff(group(peer(t, "oneshot_tiny_config.json")), group(ours)); diff != "" {
+		t.Errorf("the group (-peer +ours):\n%s", diff)
+	}
+}
+
+func TestAQuantizedLMHeadIsATargetUnderBothNames(t *testing.T) { // R15
+	modules := qwen(4, mixed)
+	for i := range modules {
+		if modules[i].Name == "lm_head" {
+			modules[i].Scheme = dialect.FP8Channel
+		}
+	}
+	got := parse(t, render(t, modules))
+	if !slices.Contains(got.Groups["group_1"].Targets, "re:.*lm_head$") {
+		t.Errorf("targets %v", got.Groups["group_1"].Targets)
+	}
+	for _, entry := range got.Ignore {
+		if strings.Contains(entry, "lm_head") {
+			t.Errorf("the ignore list holds %s", entry)
+		}
+	}
+}

@@ -135,3 +135,44 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 		t.Errorf("no rows: %v", err)
 	}
 }
+
+func TestDecodeReadsModelOptsSpelling(t *testing.T) {
+	packed := make([]byte, 16)
+	packed[8], packed[9] = 0x72, 0x9f // as above
+	fp8 := make([]byte, 32)
+	fp8[16], fp8[17], fp8[18] = 0x38, 0xb8, 0x7e
+	for name, c := range map[string]struct {
+		scheme  dialect.Scheme
+		tensors map[string]stored
+		want    []float32
+	}{
+		"nvfp4 multiplies by the global scale": {dialect.NVFP4W4A16, map[string]stored{
+			"m.weight": {safetensors.U8, packed}, "m.weight_scale": {safetensors.F8E4M3, []byte{0x38, 0x40}}, "m.weight_scale_2": {safetensors.F32, f32(0.25)},
+		}, []float32{0.5, 3, -3, -0.25}},
+		"nvfp4 with FP4 inputs is the same weight": {dialect.NVFP4W4A4, map[string]stored{
+			"m.weight": {safetensors.U8, packed}, "m.weight_scale": {safetensors.F8E4M3, []byte{0x38, 0x40}}, "m.weight_scale_2": {safetensors.F32, f32(0.25)}, "m.input_scale": {safetensors.F32, f32(9)},
+		}, []float32{0.5, 3, -3, -0.25}},
+		"fp8 per tensor": {dialect.FP8Tensor, map[string]stored{
+			"m.weight": {safetensors.F8E4M3, fp8}, "m.weight_scale": {safetensors.F32, f32(0.5)}, "m.input_scale": {safetensors.F32, f32(9)},
+		}, []float32{0.5, -0.5, 224, 0}},
+		"fp8 per row, as another tool writes it": {dialect.FP8Channel, map[string]stored{
+			"m.weight": {safetensors.F8E4M3, fp8}, "m.weight_scale": {safetensors.F32, f32(9, 0.5)},
+		}, []float32{0.5, -0.5, 224, 0}},
+	} {
+		dst := make([]float32, 16)
+		if err := dialect.ModelOpt().Decode(dst, "m", c.scheme, 16, 1, 1, disk(c.tensors)); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for i, want := range append(c.want, make([]float32, 12)...) {
+			if dst[i] != want {
+				t.Errorf("%s: element %d is %v, want %v", name, i, dst[i], want)
+				break
+			}
+		}
+	}
+	other := map[string]stored{"m.weight_packed": {safetensors.U8, packed}, "m.weight_scale": {safetensors.F8E4M3, []byte{0x38, 0x40}}, "m.weight_global_scale": {safetensors.F32, f32(4)}}
+	if err := dialect.ModelOpt().Decode(make([]float32, 16), "m", dialect.NVFP4W4A16, 16, 1, 1, disk(other)); err == nil || !strings.Contains(err.Error(), "m.weight") {
+		t.Errorf("the other dialect's names: %v", err)
+	}
+}

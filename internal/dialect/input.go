@@ -34,6 +34,10 @@ func inputScale(d Dialect, s Scheme, m numeric.Math, amax float32) (float32, err
 		return 0, fmt.Errorf("the largest input is %v: it must be finite and above zero", amax)
 	}
 	amax = activation(m, amax)
+	// Below this numeric would put 1 in the place of a scale that underflows, and above it BF16 overflows.
+	if least := 448 * minNormal; float64(amax) < least || math.IsInf(float64(amax), 0) {
+		return 0, fmt.Errorf("the largest input is %v, beyond what a scale can hold", v)
+	}
 	var scale float32
 	switch s {
 	case NVFP4W4A4:
