@@ -25,6 +25,7 @@ var rooms = map[string]room{
 	"internal/atomicfile":      {layer: 0, sentence: "publishes a file or a folder whole or not at all"},
 	"internal/prompt/ordered":  {layer: 0, sentence: "a JSON value that keeps key order and number spelling", may: []string{}},
 	"internal/prompt/token":    {layer: 0, sentence: "text to token ids and back, as a tokenizer.json of byte-level BPE says", may: []string{}},
+	"internal/prompt/peer":     {layer: 1, sentence: "a second engine's opinion of a render, in a process of its own", may: []string{"internal/prompt/ordered"}},
 	"internal/prompt/template": {layer: 1, sentence: "chat templates as Hugging Face's Jinja2 renders them, bounded", may: []string{"internal/prompt/ordered"}},
 	"internal/model":           {layer: 1, sentence: "a checkpoint opened and understood; headers and small files only, never writes"},
 	"internal/dialect":         {layer: 1, sentence: "how quantized tensors are spelled and decoded, both ways, with their config files"},
@@ -35,6 +36,8 @@ var rooms = map[string]room{
 		"internal/engine": "the writer decides nothing"}},
 	"internal/verify": {layer: 3, sentence: "the judge of finished folders", may: []string{
 		"internal/model", "internal/dialect", "internal/engine", "internal/numeric", "internal/safetensors", "internal/playbook"}},
+	"internal/diff": {layer: 3, sentence: "a fine-tune against its base: what the training changed, and whether it is there at all", may: []string{
+		"internal/model", "internal/numeric", "internal/safetensors", "internal/playbook"}},
 	"internal/line": {layer: 4, sentence: "the forge pipeline and the run folder"},
 	"cmd/seatsmith": {layer: 5, sentence: "flags in, one call, print, exit code; no logic"},
 }
