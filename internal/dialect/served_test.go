@@ -36,7 +36,13 @@ func servedClasses(t *testing.T) []served {
 		t.Fatal(err)
 	}
 	same := func(name string) string { return name }
+	const sizes = `"vocab_size":96,"hidden_size":64,"intermediate_size":112,"num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":32`
+	const experts = `,"num_experts":2,"num_experts_per_tok":1,"moe_intermediate_size":48,"shared_expert_intermediate_size":80`
 	return []served{
+		{"Llama", []byte(`{"architectures":["LlamaForCausalLM"],"model_type":"llama",` + sizes + `}`), same},
+		{"Qwen3 MoE", []byte(`{"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe",` + sizes + experts + `,"mlp_only_layers":[0]}`), same},
+		{"Qwen3-Next", []byte(`{"architectures":["Qwen3NextForCausalLM"],"model_type":"qwen3_next",` + sizes + experts +
+			`,"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":16,"linear_value_head_dim":16}`), same},
 		{"wrapper", wrapper, same},
 		{"mixture", mixture, same},
 		{"text-only, flat names", flat, same},
@@ -66,7 +72,9 @@ func (s served) modules(linears []engine.Linear, scheme func(l *engine.Linear, l
 
 // choices are ways to give modules schemes; "fp8" stands for the one that the dialect can spell.
 func choices(fp8 dialect.Scheme) map[string]func(l *engine.Linear, leaf string) dialect.Scheme {
-	apart := func(l *engine.Linear) bool { return l.Place != engine.Body } // gates, tower, head and lm_head
+	apart := func(l *engine.Linear) bool { // gates, routers, tower, head and lm_head
+		return l.Place != engine.Body || strings.HasSuffix(l.Runtime, ".mlp.gate") || strings.HasSuffix(l.Runtime, "in_proj_ba")
+	}
 	projection := func(leaf string) bool { return slices.Contains([]string{"gate_proj", "up_proj", "down_proj"}, leaf) }
 	all := func(s dialect.Scheme) func(l *engine.Linear, leaf string) dialect.Scheme {
 		return func(l *engine.Linear, leaf string) dialect.Scheme {
