@@ -313,6 +313,11 @@ var accidents = []accident{
 		}
 		x.dtype, x.data = safetensors.F32, wide
 	}},
+	{name: "F32 tensor rounded to BF16", rule: "kept-rounded (info)", withSource: true, text: "of its 4 values were rounded", do: func(f *folder) { f.round(layer0 + "linear_attn.A_log") }},
+	{name: "F32 tensor cut off to BF16", rule: "kept-bytes", withSource: true, text: "1 of its 4 values differ", do: func(f *folder) {
+		f.round(layer0 + "linear_attn.A_log")
+		f.get(layer0 + "linear_attn.A_log").data[0] ^= 1
+	}},
 
 	{name: "file changed after it was written", rule: "hash-mismatch", text: "hash differs", after: func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "chat_template.jinja")
@@ -536,4 +541,14 @@ func editRecord(t testing.TB, dir string, edit func(*model.Provenance)) {
 		t.Fatal(err)
 	}
 	writeFile(t, path, data)
+}
+
+// round stores an F32 tensor as BF16.
+func (f *folder) round(name string) {
+	x := f.get(name)
+	var narrow []byte
+	for i := 0; i < len(x.data); i += 4 {
+		narrow = binary.LittleEndian.AppendUint16(narrow, numeric.BF16FromFloat32(math.Float32frombits(binary.LittleEndian.Uint32(x.data[i:]))))
+	}
+	x.dtype, x.data = safetensors.BF16, narrow
 }

@@ -34,6 +34,7 @@ type outcome struct {
 	equal     int64 // bytes compared and equal
 	differ    int64 // kept: bytes that differ (values, where the dtypes do)
 	at        int64 // kept: offset (index) of the first
+	rounded   int64 // kept: values that are what the source's round to in BF16
 	values    values
 	err       numeric.Error
 	rows      int64
@@ -74,6 +75,7 @@ func (o *outcome) merge(p outcome) {
 	o.dot += p.dot
 	o.equal += p.equal
 	o.differ += p.differ
+	o.rounded += p.rounded
 	o.err.Merge(p.err)
 	o.rows += p.rows
 	o.zeroRows += p.zeroRows

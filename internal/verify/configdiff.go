@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"seatsmith/internal/playbook"
+	"seatsmith/internal/safetensors"
 )
 
 // mostChanges is how many differences one finding spells out, mostValue how much of a value.
@@ -67,6 +68,9 @@ func (j *judge) configChanged() error {
 	}
 	var wrong, odd []change
 	for _, c := range changes("", was, is) {
+		if j.rounds(c) {
+			continue
+		}
 		if j.record == nil && (c.was == "" || sameNumber(c.was, c.is) || mayDiffer(c, was, is)) {
 			odd = append(odd, c)
 		} else {
@@ -101,6 +105,25 @@ func mayDiffer(c change, was, is any) bool {
 		return x != "" && x == y
 	}
 	return false
+}
+
+// rounds says whether a change is that of the element type of a source of which most is wider than BF16: what is kept of it
+// is rounded to BF16 (kept-rounded), and the field says what is there now.
+func (j *judge) rounds(c change) bool {
+	key := c.path[strings.LastIndexByte(c.path, '.')+1:]
+	if key != "dtype" && key != "torch_dtype" || c.is != `"bfloat16"` || !strings.Contains(c.was, "float") && !strings.Contains(c.was, "half") {
+		return false
+	}
+	var wide, bf16 int64
+	for i := range j.o.Source.Tensors {
+		switch t := &j.o.Source.Tensors[i]; t.Dtype() {
+		case safetensors.BF16:
+			bf16 += t.Bytes()
+		case safetensors.F16, safetensors.F32:
+			wide += t.Bytes()
+		}
+	}
+	return wide > bf16
 }
 
 // dtypeOf is the element type of a configuration under either name, where it has one.

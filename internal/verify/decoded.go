@@ -253,6 +253,10 @@ func (j *judge) keptOutcome(it *item, o *outcome) error {
 			it.stored.Dtype(), s.Dtype(), o.differ, s.Ref.Tensor.Elements(), o.at))
 	case o.differ > 0:
 		j.differs(s, fmt.Sprintf("%d of its %d bytes differ from the source, the first at byte %d", o.differ, s.Bytes(), o.at))
+	case it.recast() && it.stored.Dtype() == safetensors.BF16:
+		j.notes.join(string(s.Dtype()), playbook.New("kept-rounded", s.Name,
+			fmt.Sprintf("it is stored as BF16, the source has %s: %d of its %d values were rounded, to nearest, the others are equal", s.Dtype(), o.rounded, s.Ref.Tensor.Elements()),
+			"nothing: a server that computes in BF16 rounds the same values"))
 	case it.recast():
 		j.notes.join(string(it.stored.Dtype()), playbook.New("kept-widened", s.Name,
 			fmt.Sprintf("it is stored as %s, the source has %s; all its values are equal", it.stored.Dtype(), s.Dtype()),
