@@ -103,12 +103,15 @@ func (a askedFor) meaning(r Rule) meaning {
 }
 
 // choose applies the recipe to every tensor. What a rule asks and this version never does is refused, once per rule.
-func choose(tensors []model.Tensor, a askedFor, tied bool, notes *notes) []choice {
-	recipe := a.recipe
+func choose(tensors []model.Tensor, a askedFor, src source, notes *notes) []choice {
+	recipe, tied := a.recipe, src.config.TieEmbeddings
 	meant := make([]meaning, len(recipe.Rules))
 	selected := make([]bool, len(recipe.Rules))
 	for i, r := range recipe.Rules {
 		m := a.meaning(r)
+		if m.err == nil && m.scheme.StaticInput() && src.unread {
+			m.err = fmt.Errorf("%s needs activation statistics, and nothing here can run a %s model; use nvfp4-w4a16 or fp8-channel", m.scheme, src.family)
+		}
 		switch {
 		case m.err != nil:
 			notes.add(playbook.New("scheme-unservable", ruleName(recipe, i), fmt.Sprintf("%s: %v", r, m.err), "change the rule's scheme"))
@@ -157,8 +160,11 @@ func choose(tensors []model.Tensor, a askedFor, tied bool, notes *notes) []choic
 				if c.byName {
 					refused[c.rule].add(t.Module, fmt.Sprintf("role %s cannot be quantized: %s", t.Role, why))
 				}
-			case !t.Linear:
+			case !t.Linear || src.unread && len(t.Shape()) != 2:
 				c.reason = "not the weight of a Linear that the server can quantize"
+				if src.unread {
+					c.reason = "whether the server can take it quantized is not certain in this family"
+				}
 				if c.byName {
 					refused[c.rule].add(t.Module, c.reason)
 				}

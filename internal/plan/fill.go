@@ -171,6 +171,10 @@ func (p *Plan) remark(src source, a askedFor, notes *notes) {
 		return
 	}
 	p.remarkHeads(a, notes)
+	if src.unread {
+		notes.add(playbook.New("loader-unread", src.family, fmt.Sprintf("names, roles and shapes of %s are known, and not what a server's class does with them: nothing here says that the result loads", p.Architecture),
+			"load the result in the server that will serve it, and compare its answers with the source's"))
+	}
 	own := func(item Item) bool { return item.Role == model.RoleLinearAttention && item.Scheme.NVFP4() }
 	if a.Groups == "llm-compressor" && slices.ContainsFunc(p.Items, own) {
 		notes.add(playbook.New("groups-foreign", "groups llm-compressor", "in_proj_qkv and in_proj_z get global scales of their own, though the server applies one to both: the result is for byte comparisons only", "use --groups server for a checkpoint that will be served"))

@@ -145,6 +145,7 @@ type source struct {
 	config      *model.Config
 	configJSON  []byte
 	supported   error
+	unread      bool // names and shapes are known, and not what a server's class does with them
 	tensors     []model.Tensor
 	expected    []model.Expected
 	files       []model.CompanionFile
@@ -216,7 +217,7 @@ func (src source) plan(a askedFor) (*Plan, error) {
 			return nil, fmt.Errorf("planning: tensor %s is in the view twice", tensors[i].Name)
 		}
 	}
-	choices := choose(tensors, a, src.config.TieEmbeddings, notes)
+	choices := choose(tensors, a, src, notes)
 	in := &inputs{d: d, math: o.Math, stats: a.stats, scales: map[string]float32{}, native: map[string]float32{}}
 	in.dtypes = types
 	for _, u := range gather(tensors, src.expected) {
