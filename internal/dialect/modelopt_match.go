@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -95,28 +96,13 @@ func (m *modelOptMatcher) excluded(name string, shards []string) (bool, error) {
 	return m.part(name), nil
 }
 
-// glob is Python's fnmatch for patterns whose only special character is the star.
+// glob is Python's fnmatch for the patterns that are written here: names of modules, which hold no slash, and stars.
 func glob(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if !strings.HasPrefix(name, first) || !strings.HasSuffix(name[len(first):], last) {
-		return false
-	}
-	name = name[len(first) : len(name)-len(last)]
-	for _, p := range parts[1 : len(parts)-1] {
-		at := strings.Index(name, p)
-		if at < 0 {
-			return false
-		}
-		name = name[at+len(p):]
-	}
-	return true
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
 }
 
-// layers resolves quantized_layers as ModelOptMixedPrecisionConfig._resolve_quant_algo does: by name, by the shards of a
+// modelOptLayers resolves quantized_layers as ModelOptMixedPrecisionConfig._resolve_quant_algo does: by name, by the shards of a
 // fused module, by what is below a name, and for routed experts by what is beside them.
 type modelOptLayers struct {
 	algo  map[string]string
