@@ -282,7 +282,9 @@ func modulesOf(tensors []model.Tensor, quantized map[string]*stored) []dialect.M
 		if s := quantized[t.Module]; s != nil {
 			m.Scheme = s.scheme
 		}
-		out = append(out, m)
+		for _, m.Name = range asked(t) {
+			out = append(out, m)
+		}
 	}
 	return out
 }
