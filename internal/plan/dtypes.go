@@ -73,8 +73,9 @@ func (src source) fp8() (block [2]int64, ok bool) {
 		return block, false
 	}
 	q := gjson.ParseBytes(src.config.Quantization)
-	if !q.IsObject() {
-		return block, slices.ContainsFunc(src.files, func(f model.CompanionFile) bool { return f.Name == model.QuantFile })
+	if !q.IsObject() { // modelopt's own file counts only then, as for the server
+		q = gjson.ParseBytes(src.quantFile)
+		return block, fp8Algorithm(q)
 	}
 	sizes := q.Get("weight_block_size")
 	switch method := q.Get("quant_method").Str; {
@@ -91,13 +92,18 @@ func (src source) fp8() (block [2]int64, ok bool) {
 			return true
 		})
 	case strings.HasPrefix(method, modelopt):
-		algo := q.Get("quant_algo").Str + q.Get("quantization.quant_algo").Str
-		ok = slices.Contains([]string{"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO"}, strings.ToUpper(algo))
+		ok = fp8Algorithm(q)
 	}
 	if list := sizes.Array(); len(list) == 2 {
 		block = [2]int64{max(list[0].Int(), 0), max(list[1].Int(), 0)}
 	}
 	return block, ok
+}
+
+// fp8Algorithm says whether a description of modelopt, flat or nested, is of FP8 weights and nothing else.
+func fp8Algorithm(q gjson.Result) bool {
+	algo := strings.ToUpper(q.Get("quant_algo").Str + q.Get("quantization.quant_algo").Str)
+	return slices.Contains([]string{"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO"}, algo)
 }
 
 // readFP8 finds the scale of every FP8 tensor, and takes out of the source what said that it is quantized.

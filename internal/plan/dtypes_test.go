@@ -76,7 +76,7 @@ func TestAnFP8SourceIsReadInEverySpelling(t *testing.T) {
 			src.config.Quantization = json.RawMessage(c.config)
 			src.configJSON = []byte(`{"a": 1, "quantization_config": ` + c.config + `}`)
 			if c.file {
-				src.files = append(src.files, model.CompanionFile{Name: model.QuantFile, Origin: model.Body})
+				src.quantFile = []byte(`{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}}`)
 			}
 			src.findings = []playbook.Finding{playbook.New("head-quantized", "mtp", "it is", ""), playbook.New("already-quantized", "config.json", "it is", "").As(playbook.Info)}
 			p := mustDecide(t, src, Options{})

@@ -144,6 +144,7 @@ type source struct {
 	family      string
 	config      *model.Config
 	configJSON  []byte
+	quantFile   []byte // hf_quant_config.json, nil without one
 	supported   error
 	unread      bool // names and shapes are known, and not what a server's class does with them
 	tensors     []model.Tensor
@@ -166,6 +167,7 @@ func sourceOf(m *model.Model) source {
 	}
 	if m.Config != nil {
 		src.configJSON, src.supported = m.ConfigJSON(), m.Supported()
+		src.quantFile, _ = m.QuantFile() // one that cannot be read describes nothing, and then the weights stay refused
 	}
 	return src
 }

@@ -158,7 +158,7 @@ func (p *Plan) textKept(out io.Writer) {
 }
 
 func (p *Plan) textHead() string {
-	n, coded, bytes := 0, 0, int64(0)
+	n, coded, rounded, bytes := 0, 0, 0, int64(0)
 	from := model.Body
 	for i := range p.Items {
 		if item := &p.Items[i]; item.Role == model.RoleHead {
@@ -169,6 +169,9 @@ func (p *Plan) textHead() string {
 			if item.Scheme.Quantized() {
 				coded++
 			}
+			if item.Action == Cast || item.Action == Widen {
+				rounded++
+			}
 		}
 	}
 	switch {
@@ -176,6 +179,9 @@ func (p *Plan) textHead() string {
 		return "no MTP head: the server cannot draft"
 	case coded > 0:
 		return fmt.Sprintf("MTP head: %s, %s, from the %s, %d of them quantized", plural(n, "tensor"), size(bytes), from, coded)
+	}
+	if rounded > 0 {
+		return fmt.Sprintf("MTP head: %s, %s, from the %s, %d of them rounded to BF16", plural(n, "tensor"), size(bytes), from, rounded)
 	}
 	return fmt.Sprintf("MTP head: %s, %s, from the %s, byte for byte", plural(n, "tensor"), size(bytes), from)
 }
