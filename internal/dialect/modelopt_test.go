@@ -109,7 +109,7 @@ func TestModelOptSaysWhatThePeerSays(t *testing.T) {
 	}
 }
 
-func TestModelOptUniformAlgorithms(t *testing.T) {
+func TestModelOptUniformAlgorithms(t *testing.T) { // Q06
 	for scheme, want := range map[dialect.Scheme]string{
 		dialect.NVFP4W4A4:  `{"input_activations":{"dynamic":false,"group_size":16,"num_bits":4,"type":"float"},"targets":["Linear"],"weights":{"dynamic":false,"group_size":16,"num_bits":4,"type":"float"}}`,
 		dialect.NVFP4W4A16: `{"targets":["Linear"],"weights":{"dynamic":false,"group_size":16,"num_bits":4,"type":"float"}}`,

@@ -51,7 +51,7 @@ func mixture(stackedExperts bool) source {
 	return src
 }
 
-func TestStackedExpertsBecomeTheModulesThatLoadersAskFor(t *testing.T) {
+func TestStackedExpertsBecomeTheModulesThatLoadersAskFor(t *testing.T) { // Q16
 	for d, codes := range map[string]string{"compressed-tensors": ".weight_packed", "modelopt": ".weight"} {
 		p := mustDecide(t, mixture(true), Options{Dialect: d})
 		p.none(t)

@@ -163,7 +163,7 @@ func built(t *testing.T, label string, e engine.Engine, m *model.Model, p *plan.
 	}
 }
 
-// agree checks that both files of a modelopt checkpoint say the same.
+// agree checks that both files of a modelopt checkpoint say the same (Q19).
 func agree(t *testing.T, label string, p *plan.Plan) {
 	t.Helper()
 	made := p.Made[dialect.ModelOptFile]
