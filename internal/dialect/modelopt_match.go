@@ -26,23 +26,28 @@ const expertsPart = ".experts."
 // apply_vllm_mapper, utils/quant_utils.py is_layer_skipped): an entry "X*" stands for "X" and "X.*"; an entry is equal, or a
 // plain part of the name, or a shell pattern. Each entry counts under every spelling that a class may map it to.
 type modelOptMatcher struct {
-	entries []string
 	exact   map[string]bool
-	experts []string // entries that hold "experts"
+	plain   []string        // entries without "experts", which is all that can be a part of a name without it
+	experts []string        // the others
+	above   map[string]bool // names of which an entry is an expert: "….mlp.experts"
 	globs   []string
 }
 
 func newModelOptMatcher(list []string) *modelOptMatcher {
-	m := &modelOptMatcher{exact: map[string]bool{}}
+	m := &modelOptMatcher{exact: map[string]bool{}, above: map[string]bool{}}
 	add := func(entry string) {
 		for _, s := range spellings(entry) {
 			if m.exact[s] {
 				continue
 			}
 			m.exact[s] = true
-			m.entries = append(m.entries, s)
 			if strings.Contains(s, "experts") {
 				m.experts = append(m.experts, s)
+			} else {
+				m.plain = append(m.plain, s)
+			}
+			if at := strings.Index(s, expertsPart); at >= 0 {
+				m.above[s[:at+len(expertsPart)-1]] = true
 			}
 			if strings.ContainsAny(s, "*?[") {
 				m.globs = append(m.globs, s)
@@ -62,11 +67,9 @@ func newModelOptMatcher(list []string) *modelOptMatcher {
 
 // part says whether an entry is the name, a part of it, or a pattern of it.
 func (m *modelOptMatcher) part(name string) bool {
-	short := strings.TrimPrefix(name, "language_model.")
-	for _, e := range m.entries {
-		if strings.Contains(name, e) || strings.Contains(short, e) {
-			return true
-		}
+	held := func(e string) bool { return strings.Contains(name, e) }
+	if slices.ContainsFunc(m.plain, held) || strings.Contains(name, "experts") && slices.ContainsFunc(m.experts, held) {
+		return true
 	}
 	return slices.ContainsFunc(m.globs, func(pattern string) bool { return glob(pattern, name) })
 }
@@ -89,7 +92,7 @@ func (m *modelOptMatcher) excluded(name string, shards []string) (bool, error) {
 			return true, nil
 		}
 	case strings.Contains(name, "experts"):
-		if slices.ContainsFunc(m.experts, func(e string) bool { return strings.Contains(e, name) }) {
+		if m.above[name] || slices.ContainsFunc(m.experts, func(e string) bool { return strings.Contains(e, name) }) {
 			return true, nil
 		}
 	}

@@ -132,9 +132,11 @@ func built(t *testing.T, label string, e engine.Engine, m *model.Model, p *plan.
 	}
 	bound := s.Bind(q)
 	quantized := 0
+	var resolved []engine.Resolution
 	for i := range s.Linears {
 		l := &s.Linears[i]
 		r := bound.Resolve(l)
+		resolved = append(resolved, r)
 		for _, shard := range l.Shards {
 			want, ok := schemes[shard.Name]
 			if l.Routed() {
@@ -154,6 +156,9 @@ func built(t *testing.T, label string, e engine.Engine, m *model.Model, p *plan.
 				quantized++
 			}
 		}
+	}
+	for _, d := range bound.Dead(resolved) {
+		t.Errorf("%s: an entry does nothing: %+v", label, d)
 	}
 	if quantized < 10 {
 		t.Errorf("%s: only %d modules are quantized", label, quantized)
