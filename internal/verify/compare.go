@@ -24,6 +24,7 @@ type item struct {
 	scheme dialect.Scheme
 	kind   kind
 	in     int64
+	eight  *eight // how an FP8 source is read, nil for any other
 }
 
 // recast says whether a kept tensor is stored in another dtype than the source's.
@@ -157,6 +158,9 @@ func (j *judge) items() []item {
 	var out []item
 	for i := range j.o.Source.Tensors {
 		s := &j.o.Source.Tensors[i]
+		if j.eights != nil && slices.Contains(besideEight, s.Suffix) {
+			continue
+		}
 		module := moduleName(s.Name)
 		same, ok := j.m.Lookup(s.Name)
 		k := absent
@@ -166,21 +170,21 @@ func (j *judge) items() []item {
 		switch {
 		case k == nvfp4 || k == fp8:
 			if scheme, in, ok := decodable(s, modules[module], k); ok {
-				out = append(out, item{source: s, scheme: scheme, kind: k, in: in})
+				out = append(out, item{source: s, scheme: scheme, kind: k, in: in, eight: j.eights[s.Name]})
 			} else if !j.condemned[module] {
 				j.skip("comparison of "+generic(s.Name)+": its quantized form is not one that is decoded here", true)
 			}
 		case k == modelopt || k == odd:
 			j.skip("comparison of quantized weights that are not compressed-tensors NVFP4 or FP8", true)
 		case ok:
-			if !slices.Equal(s.Shape(), same.Shape()) || s.Dtype() != same.Dtype() && !(float(s) && float(same)) {
+			if !slices.Equal(s.Shape(), same.Shape()) || s.Dtype() != same.Dtype() && !((float(s) || j.eights[s.Name] != nil) && float(same)) {
 				if !j.condemned[same.Module] && !j.notes.told(s.Name, "tensor-shape") {
 					j.differs(s, fmt.Sprintf("it is stored as %s, the source has %s", shapeOf(same), shapeOf(s)))
 				}
 				continue
 			}
 			j.looked[same.Name] = true
-			out = append(out, item{source: s, stored: same, kind: plain})
+			out = append(out, item{source: s, stored: same, kind: plain, eight: j.eights[s.Name]})
 		case s.Role == model.RoleExpert && j.perExpert(s):
 			j.skip("comparison of routed experts that the source holds in one tensor and the folder one by one", true)
 		case !j.missingTold(s.Name):

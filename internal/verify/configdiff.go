@@ -51,7 +51,7 @@ func (j *judge) configChanged() error {
 		mine = out
 	}
 	source := j.o.Source.ConfigJSON()
-	if q := gjson.GetBytes(source, "quantization_config"); q.Exists() && q.Type == gjson.Null { // some exports say so of what is not quantized
+	if q := gjson.GetBytes(source, "quantization_config"); q.Exists() && (q.Type == gjson.Null || j.eights != nil) { // some exports say null of what is not quantized; FP8 is read and left behind
 		out, err := sjson.DeleteBytes(source, "quantization_config")
 		if err != nil {
 			return fmt.Errorf("config.json of the source: %w", err)

@@ -39,7 +39,7 @@ const mostClipped = 1.02
 // of another dtype or shape.
 func decodable(s *model.Tensor, p parts, k kind) (scheme dialect.Scheme, in int64, ok bool) {
 	shape := s.Shape()
-	if len(shape) != 2 || !float(s) {
+	if len(shape) != 2 || !float(s) && s.Dtype() != safetensors.F8E4M3 {
 		return "", 0, false
 	}
 	out, in := shape[0], shape[1]
@@ -68,9 +68,9 @@ func decodable(s *model.Tensor, p parts, k kind) (scheme dialect.Scheme, in int6
 // decoded compares some rows of a quantized weight with its source.
 func (j *judge) decoded(it item, at span, b *buffers) (outcome, error) {
 	s := it.source
-	width := s.Bytes() / max(1, s.Ref.Tensor.Elements())
-	src := b.bytes(0, at.n*it.in*width)
-	if err := s.ReadAt(src, at.off*it.in*width); err != nil {
+	width := width(it.reads())
+	src, err := it.load(at.off*it.in, at.n*it.in, b)
+	if err != nil {
 		return outcome{}, err
 	}
 	dst := b.floats(at.n * it.in)
@@ -100,7 +100,7 @@ func (j *judge) decoded(it item, at span, b *buffers) (outcome, error) {
 
 // row judges one decoded row against its source, of which it returns the largest magnitude.
 func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) float32 {
-	d := it.source.Dtype()
+	d := it.reads()
 	e := difference(row, source, d)
 	amax := largest(d, source)
 	o.err.Merge(e)

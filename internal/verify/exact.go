@@ -24,7 +24,7 @@ import (
 // exactly says whether a quantized tensor can be coded again.
 func (j *judge) exactly(it item) bool {
 	p := j.record
-	if p == nil || p.Search != "max" || it.source.Dtype() != safetensors.BF16 {
+	if p == nil || p.Search != "max" {
 		return false
 	}
 	if _, err := numeric.ParseMath(p.Math); err != nil {
@@ -51,9 +51,11 @@ func (r raw) listen(read dialect.Reader) dialect.Reader {
 	}
 }
 
-// again codes rows again and counts the blocks (NVFP4) or rows (FP8) that are not what is stored. src is BF16.
+// again codes rows again and counts the blocks (NVFP4) or rows (FP8) that are not what is stored. src is BF16 or
+// float32.
 func (o *outcome) again(j *judge, it item, at span, src []byte, stored raw) {
 	module := moduleName(it.source.Name)
+	wide := it.reads() == safetensors.F32
 	m, err := numeric.ParseMath(j.record.Math)
 	if err != nil {
 		return // exactly said otherwise
@@ -61,7 +63,11 @@ func (o *outcome) again(j *judge, it item, at span, src []byte, stored raw) {
 	if it.kind == nvfp4 {
 		codes, scales := stored[module+".weight_packed"], stored[module+".weight_scale"]
 		wantCodes, wantScales := make([]byte, len(codes)), make([]byte, len(scales))
-		numeric.NVFP4{Math: m, Global: j.natives[module]}.EncodeBF16(wantCodes, wantScales, src)
+		if q := (numeric.NVFP4{Math: m, Global: j.natives[module]}); wide {
+			q.EncodeF32(wantCodes, wantScales, src)
+		} else {
+			q.EncodeBF16(wantCodes, wantScales, src)
+		}
 		o.units += int64(len(scales))
 		if bytes.Equal(codes, wantCodes) && bytes.Equal(scales, wantScales) {
 			return
@@ -77,8 +83,12 @@ func (o *outcome) again(j *judge, it item, at span, src []byte, stored raw) {
 	codes, channel := stored[module+".weight"], it.scheme == dialect.FP8Channel
 	d := j.modules[module]["weight_scale"].Dtype()
 	want := make([]byte, it.in)
+	size, amaxOf, encode := 2*it.in, numeric.AmaxBF16, numeric.EncodeFP8BF16
+	if wide {
+		size, amaxOf, encode = 4*it.in, numeric.AmaxF32, numeric.EncodeFP8F32
+	}
 	for r := range at.n {
-		row, have := src[2*r*it.in:2*(r+1)*it.in], codes[r*it.in:(r+1)*it.in]
+		row, have := src[r*size:(r+1)*size], codes[r*it.in:(r+1)*it.in]
 		first := int64(0)
 		if channel {
 			first = r * width(d)
@@ -87,10 +97,10 @@ func (o *outcome) again(j *judge, it item, at span, src []byte, stored raw) {
 		o.units++
 		right := true
 		if channel { // that of a whole tensor waits for its largest value
-			amax, _ := numeric.AmaxBF16(row)
+			amax, _ := amaxOf(row)
 			right = math.Float32bits(numeric.FP8Scale(m, true, amax)) == math.Float32bits(scale)
 		}
-		numeric.EncodeFP8BF16(m, channel, want, row, scale)
+		encode(m, channel, want, row, scale)
 		if !right || !bytes.Equal(have, want) {
 			o.unlike(at.off+r, 0)
 		}

@@ -79,20 +79,24 @@ func width(d safetensors.Dtype) int64 {
 // kept compares a tile of a tensor that was not quantized: bytes where the dtypes are equal, else values, at counting
 // elements then.
 func kept(it item, at span, b *buffers) (outcome, error) {
-	from, to := it.source.Dtype(), it.stored.Dtype()
-	n, off, w := at.n, at.off, int64(1)
+	to := it.stored.Dtype()
 	if it.recast() {
-		n, off, w = at.n*width(from), at.off*width(from), width(to)
+		x, err := it.load(at.off, at.n, b)
+		if err != nil {
+			return outcome{}, err
+		}
+		y := b.bytes(1, at.n*width(to))
+		if err := it.stored.ReadAt(y, at.off*width(to)); err != nil {
+			return outcome{}, err
+		}
+		return recast(it.reads(), to, x, y, at), nil
 	}
-	x, y := b.bytes(0, n), b.bytes(1, at.n*w)
-	if err := it.source.ReadAt(x, off); err != nil {
+	x, y := b.bytes(0, at.n), b.bytes(1, at.n)
+	if err := it.source.ReadAt(x, at.off); err != nil {
 		return outcome{}, err
 	}
-	if err := it.stored.ReadAt(y, at.off*w); err != nil {
+	if err := it.stored.ReadAt(y, at.off); err != nil {
 		return outcome{}, err
-	}
-	if it.recast() {
-		return recast(from, to, x, y, at), nil
 	}
 	o := outcome{}
 	if float(it.stored) {
@@ -191,12 +195,11 @@ func (it *item) likeSource(v values) (string, error) {
 	if v.bad == 0 {
 		return "", nil
 	}
-	d := it.source.Dtype()
-	var p [4]byte
-	if err := it.source.ReadAt(p[:width(d)], v.at*width(d)); err != nil {
+	p, err := it.load(v.at, 1, &buffers{})
+	if err != nil {
 		return "", err
 	}
-	if s := float64(floatAt(d, p[:])); math.IsNaN(s) || math.IsInf(s, 0) {
+	if s := float64(floatAt(it.reads(), p)); math.IsNaN(s) || math.IsInf(s, 0) {
 		return ", and the source has it too", nil
 	}
 	return ", and the source has a number there", nil

@@ -26,7 +26,11 @@ func (j *judge) fit() bool {
 		j.skip(none, true)
 		return false
 	}
-	if what := quantizedSource(s); what != "" {
+	if eights, ok := readEights(s); ok {
+		j.eights = eights
+		j.add(playbook.New("source-fp8", s.Dir, fmt.Sprintf("the source is FP8 itself: %d of its weights are compared as code times scale, and what they lost when they were coded shows in no number here", len(eights)),
+			"name the unquantized checkpoint, if there is one"))
+	} else if what := quantizedSource(s); what != "" {
 		j.add(playbook.New("source-quantized", s.Dir, "it is quantized itself ("+what+"): equal to it says nothing about the weights that both were made from",
 			"name the unquantized checkpoint"))
 		j.skip(none, true)

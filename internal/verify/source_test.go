@@ -239,6 +239,7 @@ var sourceAccidents = []accident{
 			}
 		}
 	}},
+	{name: "source that is FP8", rule: "source-fp8? provenance-missing (info)", source: fp8Body, after: unrecord, text: "compared as code times scale"},
 	{name: "source that is quantized", rule: "source-quantized", notChecked: "what was given is none", source: func(t *testing.T) *model.Model {
 		m, err := model.Open(copyOf(t, "default").dir)
 		if err != nil {

@@ -111,7 +111,8 @@ type judge struct {
 	stored        [][]parts           // per linear, per shard
 	fusedExperts  []parts             // per linear: the 3-D tensors of a mixture
 	caches        map[string]*model.Tensor
-	modules       map[string]parts // stored tensors by module and last component of their names
+	modules       map[string]parts  // stored tensors by module and last component of their names
+	eights        map[string]*eight // how the FP8 weights of the source are read, by name; nil for any other source
 
 	expected  map[string]*model.Expected // what package model expects, by name
 	held      map[string]bool            // parameters that some tensor holds

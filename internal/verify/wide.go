@@ -35,7 +35,7 @@ const (
 
 // wide judges one decoded row without knowing the arithmetic. scales are the row's E4M3 block scales (NVFP4).
 func (o *outcome) wide(it item, n int64, row []float32, source, scales []byte, global, amax float32) {
-	d := it.source.Dtype()
+	d := it.reads()
 	w := width(d)
 	at := func(i int) float64 { return float64(floatAt(d, source[int64(i)*w:])) }
 	if it.kind != nvfp4 {
