@@ -38,6 +38,7 @@ func TestStories(t *testing.T) {
 			"samedir": sameDir,
 			"flip":    flipByte,
 			"chop":    chop,
+			"stats":   makeStats,
 		},
 	})
 }

@@ -14,7 +14,7 @@ import (
 func TestJobPathsAreRelativeToTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "job.yaml")
-	text := "schema: 1\nbody: body\ndonor: /abs/donor\noutput: ../out\nrecipe: mine.yaml\n"
+	text := "schema: 1\nbody: body\ndonor: /abs/donor\noutput: ../out\nrecipe: mine.yaml\nstats: ./stats.safetensors\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -22,8 +22,8 @@ func TestJobPathsAreRelativeToTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := line.Job{Schema: 1, Body: filepath.Join(dir, "body"), Donor: "/abs/donor", Output: filepath.Join(filepath.Dir(dir), "out"), Recipe: filepath.Join(dir, "mine.yaml")}
-	if j.Body != want.Body || j.Donor != want.Donor || j.Output != want.Output || j.Recipe != want.Recipe {
+	want := line.Job{Schema: 1, Body: filepath.Join(dir, "body"), Donor: "/abs/donor", Output: filepath.Join(filepath.Dir(dir), "out"), Recipe: filepath.Join(dir, "mine.yaml"), Stats: filepath.Join(dir, "stats.safetensors")}
+	if j.Body != want.Body || j.Donor != want.Donor || j.Output != want.Output || j.Recipe != want.Recipe || j.Stats != want.Stats {
 		t.Errorf("got %+v, want %+v", j, want)
 	}
 	if err := os.WriteFile(path, []byte(text+"---\nschema: 1\n"), 0o644); err != nil {
