@@ -13,7 +13,7 @@ type Provenance struct {
 	Source  string              `json:"source"`            // fingerprint of the view; of what was quantized, where only the spelling or the head was changed since
 	From    string              `json:"from,omitempty"`    // splice and convert: fingerprint of the quantized folder that this one was made from
 	Foreign bool                `json:"foreign,omitempty"` // splice and convert: another tool coded the weights, so source is not known
-	Plan    string              `json:"plan"`   // plan hash
+	Plan    string              `json:"plan"`              // plan hash
 	Recipe  string              `json:"recipe"`
 	Dialect string              `json:"dialect"`
 	Math    string              `json:"math"`
@@ -22,6 +22,8 @@ type Provenance struct {
 	Head    string              `json:"head"`   // "body", "donor" or "none"
 	Files   map[string]FileHash `json:"files"`  // every file of the folder but this one
 	Native  map[string]float32  `json:"native"` // module -> global scale in the arithmetic's own form (weight_scale_2, or g)
+	// Rounded counts, by role, kept tensors of an F32 or F16 source that were rounded to BF16.
+	Rounded map[string]Rounded `json:"rounded,omitempty"`
 }
 
 // FileHash identifies a file's bytes.
@@ -29,4 +31,11 @@ type FileHash struct {
 	Bytes  int64  `json:"bytes"`
 	BLAKE3 string `json:"blake3"`
 	SHA256 string `json:"sha256,omitempty"`
+}
+
+// Rounded counts tensors that were rounded to BF16, to nearest, ties to even.
+type Rounded struct {
+	Tensors int64 `json:"tensors"`
+	Values  int64 `json:"values"`
+	Changed int64 `json:"changed"` // values that BF16 cannot hold exactly
 }

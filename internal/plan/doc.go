@@ -17,6 +17,12 @@
 //	p.Text(os.Stderr, false)                              // for people
 //	id := p.Hash()                                        // an unfinished output is resumed only under the same plan
 //
+// # Sources
+//
+// A weight is quantized straight from what the source stores. A kept F16 or F32 tensor becomes BF16 unless servers hold it
+// in F32, a kept FP8 one is multiplied out; what the source's old configuration said is left behind. FP8 is read when it
+// is the only quantization and every scale is understood by its shape, see dtypes.
+//
 // # Decisions
 //
 // Make takes a weight's choice from the first matching rule, then judges whole fused groups: a role rule that meets

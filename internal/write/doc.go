@@ -9,19 +9,25 @@
 // read twice, the second time from the page cache. Kept tensors, and FP8 tensors with one scale per row, need one pass.
 // A kept tensor is looked at too while it is copied: a NaN or Inf anywhere refuses the shard.
 //
+// What an item's Action says is done as it stands there: Keep copies bytes (under another name or shape, maybe), Cast
+// rounds F32 and F16 to BF16 and counts what changed, Widen multiplies FP8 by its scale and rounds to BF16, Quantize codes,
+// Reciprocal stores one number's reciprocal, or the native number that the record keeps. An item may take a stretch of a
+// tensor: one expert of many. A source that is not BF16 is seen as float32, F16 and scaled FP8 being widened into a
+// buffer of the worker tile by tile; nothing is rounded to BF16 before it is coded.
+//
 // The unfinished folder stands beside the output under the output's name with ".partial" appended. The journal inside
 // it has one line for the plan and one per finished shard.
 //
 // # The order of things
 //
-//  1. The plan is checked against the view: every tensor there, every output the right size, every name safe. The
-//     companion files are looked at. Nothing is on disk yet.
+//  1. The plan is checked against the view: every tensor there, every element of it taken once or said to be left out,
+//     every output the right size, every name safe. The companion files are looked at. Nothing is on disk yet.
 //  2. The unfinished folder is made, or the one of a killed run is taken over: locked, its journal read, each shard
 //     in it hashed again and kept if it is still what the journal says.
 //  3. Each other shard is laid out, created under a temporary name at its whole size, and filled by the workers. Then
 //     it is synced, dropped from the page cache, READ AGAIN, compared tile by tile with what was produced, hashed,
 //     renamed, and journalled. This second half of one shard runs while the first half of the next one does.
-//  4. Companions are copied through links, config.json and the index are written, and last the provenance with the
+//  4. Companions are copied through links, the plan's own small files, config.json and the index are written, and last the provenance with the
 //     hash of every other file. The journal is removed and the folder appears under its final name, in one rename.
 //
 // A run that stops anywhere, killed or refused, leaves nothing under the final name. The next run with the same plan

@@ -393,6 +393,9 @@ func TestKeptTensorsBecomeBF16AndWhatChangesIsCounted(t *testing.T) {
 		if want := []string{fmt.Sprint("norm", 2, 9*33+5*20, changed)}; fmt.Sprint(events) != fmt.Sprint(want) {
 			t.Errorf("events %v, want %v", events, want)
 		}
+		if got := readRecord(t, out).Rounded["norm"]; got != (model.Rounded{Tensors: 2, Values: 9*33 + 5*20, Changed: int64(changed)}) {
+			t.Errorf("the record has %+v", got)
+		}
 		if len(res.Findings) != 1 || res.Findings[0].Rule != "cast-changed" || res.Findings[0].Severity != playbook.Info ||
 			!strings.Contains(res.Findings[0].Message, fmt.Sprintf("%d of %d", changed, 9*33+5*20)) {
 			t.Errorf("findings %+v", res.Findings)

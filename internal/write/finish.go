@@ -92,6 +92,7 @@ func (r *run) provenance(files map[string]model.FileHash) *model.Provenance {
 		p.Source, p.Recipe, p.From, p.Foreign, p.Head = l.Source, l.Recipe, l.From, l.Foreign, l.Head
 		maps.Copy(p.Native, l.Native)
 	}
+	p.Rounded = r.rounded()
 	for i := range r.shards {
 		for module, g := range r.done[i].Native {
 			p.Native[module] = g

@@ -28,10 +28,10 @@ type planLine struct {
 type shardLine struct {
 	File string `json:"file"`
 	model.FileHash
-	Native   map[string]float32  `json:"native,omitempty"`   // module -> global scale
-	Findings []playbook.Finding  `json:"findings,omitempty"` // what coding this shard found, so that a resumed run says it too
-	Casts    map[string]cast     `json:"casts,omitempty"`    // by role: kept tensors that were rounded to BF16
-	Sources  map[string]identity `json:"sources"`            // "body/model-00001.safetensors" -> its state when it was read
+	Native   map[string]float32       `json:"native,omitempty"`   // module -> global scale
+	Findings []playbook.Finding       `json:"findings,omitempty"` // what coding this shard found, so that a resumed run says it too
+	Casts    map[string]model.Rounded `json:"casts,omitempty"`    // by role: kept tensors that were rounded to BF16
+	Sources  map[string]identity      `json:"sources"`            // "body/model-00001.safetensors" -> its state when it was read
 }
 
 // journal appends lines, each durable when the call returns.

@@ -3,11 +3,13 @@ package write
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"seatsmith/internal/dialect"
+	"seatsmith/internal/model"
 	"seatsmith/internal/numeric"
 	"seatsmith/internal/plan"
 	"seatsmith/internal/playbook"
@@ -72,42 +74,36 @@ func (c *check) widens() bool {
 	return false
 }
 
-// cast counts kept tensors that were rounded to BF16.
-type cast struct {
-	Tensors int64 `json:"tensors"`
-	Values  int64 `json:"values"`
-	Changed int64 `json:"changed"` // values that BF16 cannot hold exactly
-}
-
 // casts counts those of the shard, by role. A widened FP8 tensor is not among them: nearly every product of code and scale
 // is rounded.
-func (p *production) casts() map[string]cast {
-	found := map[string]cast{}
+func (p *production) casts() map[string]model.Rounded {
+	found := map[string]model.Rounded{}
 	for _, u := range p.units {
 		if w := u.works[0]; w.item.Action == plan.Cast {
 			c := found[string(w.item.Role)]
-			found[string(w.item.Role)] = cast{c.Tensors + 1, c.Values + w.elements(), c.Changed + u.scans[0].changed}
+			found[string(w.item.Role)] = model.Rounded{Tensors: c.Tensors + 1, Values: c.Values + w.elements(), Changed: c.Changed + u.scans[0].changed}
 		}
 	}
 	return found
 }
 
-// tellCasts adds up what all shards counted, tells it, and makes a finding of what changed.
-func (r *run) tellCasts() []playbook.Finding {
-	sum := map[string]cast{}
+// rounded adds up what all shards counted.
+func (r *run) rounded() map[string]model.Rounded {
+	sum := map[string]model.Rounded{}
 	for _, l := range r.done {
 		for role, c := range l.Casts {
 			s := sum[role]
-			sum[role] = cast{s.Tensors + c.Tensors, s.Values + c.Values, s.Changed + c.Changed}
+			sum[role] = model.Rounded{Tensors: s.Tensors + c.Tensors, Values: s.Values + c.Values, Changed: s.Changed + c.Changed}
 		}
 	}
-	var roles []string
-	for role := range sum {
-		roles = append(roles, role)
-	}
-	slices.Sort(roles)
+	return sum
+}
+
+// tellCasts tells what was rounded, and makes a finding of what changed.
+func (r *run) tellCasts() []playbook.Finding {
+	sum := r.rounded()
 	var out []playbook.Finding
-	for _, role := range roles {
+	for _, role := range slices.Sorted(maps.Keys(sum)) {
 		c := sum[role]
 		r.report.emit("cast", map[string]any{"role": role, "tensors": c.Tensors, "values": c.Values, "changed": c.Changed})
 		if c.Changed > 0 {
