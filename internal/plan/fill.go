@@ -243,6 +243,12 @@ func (p *Plan) spellConfig(raw []byte, modules []dialect.Module, d dialect.Diale
 		return fmt.Errorf("planning: %w", err) // Config accepted the same modules
 	}
 	p.Made = made
+	switch algo := gjson.GetBytes(config, "quant_algo").Str; algo {
+	case "MIXED_PRECISION":
+		notes.add(playbook.New("modelopt-since", algo, "vLLM reads it under this model's names since 0.23 (vllm-project/vllm#42546, vllm-project/vllm#42566); builds of 2026-06-29 to 2026-07-08 give modules that are not listed the algorithm of their neighbours (vllm-project/vllm#47445)", ""))
+	case "W4A16_NVFP4":
+		notes.add(playbook.New("modelopt-since", algo, "vLLM reads it since 0.22 (vllm-project/vllm#41769)", ""))
+	}
 	p.Files = slices.DeleteFunc(p.Files, func(f File) bool { _, ours := made[f.Name]; return ours })
 	if p.Config, err = indented(raw); err != nil {
 		return fmt.Errorf("planning: config.json: %w", err)

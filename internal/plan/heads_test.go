@@ -127,6 +127,8 @@ func TestFP8IsTheDialectsOwnForm(t *testing.T) {
 	}
 	p := mustDecide(t, qwen(4), Options{Dialect: "modelopt"})
 	p.one(t, "plan-kept", playbook.Warning, "rule 2", "fp8-tensor", "--stats", "--dialect compressed-tensors")
+	p.one(t, "modelopt-since", playbook.Info, "W4A16_NVFP4", "0.22")
+	mustDecide(t, qwen(4), Options{Dialect: "modelopt", Stats: stats}).one(t, "modelopt-since", playbook.Info, "MIXED_PRECISION", "0.23", "2026-07-08")
 	if got := gjson.GetBytes(p.Config, "quantization_config.quant_algo").Str; got != "W4A16_NVFP4" {
 		t.Errorf("one scheme gives %s", got)
 	}
