@@ -196,3 +196,26 @@ func TestWhatIsWrongWithAStatisticsFileIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func FuzzReadStats(f *testing.F) {
+	good, err := os.ReadFile(statsFile(f, statsMetadata, map[string]float32{"a.input_amax": 1, "b.other": 2}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)-3])
+	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "stats.safetensors")
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := readStats(path)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), "stats.safetensors"):
+			t.Errorf("the error does not name the file: %v", err)
+		case err == nil && (len(s.amax) == 0 || len(s.Hash) != 64):
+			t.Errorf("accepted %+v", s)
+		}
+	})
+}
