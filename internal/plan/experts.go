@@ -31,7 +31,7 @@ func routed(module string) string {
 
 // stacked says whether a tensor holds a projection of all routed experts of a layer, stacked: gate_up_proj [E, 2I, H], of
 // which the first I rows of each expert are its gate and the others its up projection, or down_proj [E, H, I]
-// (transformers 0960594c, models/qwen3_5_moe Qwen3_5MoeExperts.forward: gate_up_proj(x).chunk(2)). Other families store
+// (vLLM 017e9f4448, layers/fused_moe/routed_experts.py RoutedExperts.load_weights: chunk(2, dim=1)). Other families store
 // them transposed or interleaved; only these names and this order are known to be right.
 func stacked(t *model.Tensor) bool {
 	shape := t.Shape()
@@ -47,9 +47,8 @@ func stacked(t *model.Tensor) bool {
 	return false
 }
 
-// pieces cuts a tensor that is to be quantized into what the server's loader asks for: per expert gate_proj, up_proj and
-// down_proj. No server reads quantized experts in one 3-D tensor (vLLM 017e9f4448, RoutedExperts.load_weights takes that
-// form for unquantized weights), and both peers write one module per expert.
+// pieces cuts a tensor that is to be quantized into what loaders ask for: per expert gate_proj, up_proj and down_proj. Both
+// peers write experts so, and every version of the server reads them so; global and input scales have no stacked form.
 func pieces(t *model.Tensor) []piece {
 	shape := t.Shape()
 	if !stacked(t) {
