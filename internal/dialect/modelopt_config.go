@@ -153,11 +153,11 @@ func (c modelOpt) configure(modules []Module) (*modelOptConfig, error) {
 	return config, nil
 }
 
-// modelOptIgnore names what stays as it is: each kept Linear, the fused spelling of each kept group, and the forms that
-// modelopt itself writes for a whole tree. Entries are matched as parts of names too, so one that would catch a quantized
+// modelOptIgnore names what stays as it is: each kept Linear, the fused spelling of each kept group, what modelopt lists
+// though vLLM never quantizes it (routers, conv1d, embed_tokens), and the forms that it writes for a whole tree. Entries are matched as parts of names too, so one that would catch a quantized
 // module is left out here, and a check of the whole list follows. modules are sorted by name.
 func modelOptIgnore(modules []Module) []string {
-	var kept, quantized []string
+	var kept, plain, quantized []string
 	head, vision := false, false
 	seen := map[string]bool{}
 	names := map[string]bool{}
@@ -172,6 +172,10 @@ func modelOptIgnore(modules []Module) []string {
 			continue
 		}
 		head, vision = head || m.Head, vision || m.Vision
+		if m.Plain {
+			plain = append(plain, m.Name)
+			continue
+		}
 		for _, name := range []string{m.Name, m.Fused} {
 			if name != "" && !seen[name] {
 				seen[name] = true
@@ -179,7 +183,7 @@ func modelOptIgnore(modules []Module) []string {
 			}
 		}
 	}
-	forms := []string{"mtp*"}
+	forms := append(plain, "mtp*")
 	if vision {
 		forms = append(forms, "model.visual*")
 	}

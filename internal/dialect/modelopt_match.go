@@ -169,6 +169,9 @@ func checkModelOpt(modules []Module, config *modelOptConfig) error {
 	built := map[string]*runtime{}
 	var order []string
 	for _, m := range modules {
+		if m.Plain {
+			continue
+		}
 		name := runtimeName(m)
 		r := built[name]
 		if r == nil {

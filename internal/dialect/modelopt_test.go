@@ -58,6 +58,10 @@ func TestModelOptSaysWhatThePeerSays(t *testing.T) {
 			modules = append(modules, m)
 		}
 	}
+	modules = append(modules, dialect.Module{Name: "model.language_model.embed_tokens", Scheme: dialect.BF16, Plain: true})
+	for i := range 3 {
+		modules = append(modules, dialect.Module{Name: fmt.Sprintf("model.language_model.layers.%d.linear_attn.conv1d", i), Scheme: dialect.BF16, Plain: true})
+	}
 	data, err := os.ReadFile(filepath.Join("..", "numeric", "testdata", "peer_configs.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +77,7 @@ func TestModelOptSaysWhatThePeerSays(t *testing.T) {
 			mine = append(mine, e.(string))
 		}
 		for _, e := range theirs[key].([]any) {
-			entry := e.(string)
-			never := strings.HasSuffix(entry, "conv1d") || strings.HasSuffix(entry, "embed_tokens") // built without a configuration
-			if !never && !slices.Contains(mine, entry) {
+			if entry := e.(string); !slices.Contains(mine, entry) {
 				t.Errorf("%s of the peer names %s, ours does not: %v", key, entry, mine)
 			}
 		}
@@ -227,6 +229,29 @@ func TestModelOptRefusesWhatTheServerWouldRefuse(t *testing.T) {
 		if _, err := dialect.ModelOpt().Made(c.modules); err == nil {
 			t.Errorf("%s: a file is made", name)
 		}
+	}
+}
+
+// A router's name is a part of the dense gate_up_proj's: it is named only where that does no harm.
+func TestModelOptNamesPlainModulesWhereThatIsSafe(t *testing.T) {
+	router := dialect.Module{Name: "model.layers.0.mlp.gate", Scheme: dialect.BF16, Plain: true}
+	dense := dialect.Module{Name: "model.layers.0.mlp.gate_proj", Fused: "model.layers.0.mlp.gate_up_proj", Scheme: dialect.NVFP4W4A16}
+	other := dialect.Module{Name: "model.layers.1.mlp.down_proj", Scheme: dialect.NVFP4W4A16}
+	if c := flat(t, []dialect.Module{router, other}); !slices.Contains(names(c.Get("ignore")), router.Name) {
+		t.Errorf("the list does not name a router: %s", c.Get("ignore"))
+	}
+	if c := flat(t, []dialect.Module{router, dense}); slices.Contains(names(c.Get("ignore")), router.Name) {
+		t.Errorf("the list excludes what is quantized: %s", c.Get("ignore"))
+	}
+	router.Scheme = dialect.FP8Tensor
+	for _, d := range []dialect.Dialect{dialect.ModelOpt(), dialect.CompressedTensors()} {
+		if _, err := d.Config([]dialect.Module{router, other}); d.Name() == "modelopt" && err == nil {
+			t.Errorf("%s takes a quantized router", d.Name())
+		}
+	}
+	router.Scheme = dialect.BF16
+	if raw := render(t, []dialect.Module{router, other}); strings.Contains(string(raw), router.Name) {
+		t.Errorf("compressed-tensors names it, though only targets are quantized there: %s", raw)
 	}
 }
 

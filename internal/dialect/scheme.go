@@ -74,4 +74,7 @@ type Module struct {
 	Scheme Scheme
 	Head   bool // part of the MTP head
 	Vision bool
+	// Plain says that vLLM builds the module without a quantization config (a router, a short convolution, an embedding). It
+	// is always kept, and named only where a list says what is not quantized, for runtimes that would.
+	Plain bool
 }

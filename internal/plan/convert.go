@@ -276,6 +276,9 @@ func modulesOf(tensors []model.Tensor, quantized map[string]*stored) []dialect.M
 	for i := range tensors {
 		t := &tensors[i]
 		if !t.Linear || !t.Holds() {
+			if plain(t) {
+				out = append(out, dialect.Module{Name: t.Module, Scheme: dialect.BF16, Plain: true})
+			}
 			continue
 		}
 		m := dialect.Module{Name: t.Module, Fused: t.Fused, Scheme: dialect.BF16, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision}

@@ -96,6 +96,9 @@ func (p *Plan) modules(tensors []model.Tensor, choices []choice) []dialect.Modul
 	for i := range tensors {
 		t := &tensors[i]
 		if !t.Linear {
+			if plain(t) {
+				out = append(out, dialect.Module{Name: t.Module, Scheme: dialect.BF16, Plain: true})
+			}
 			continue
 		}
 		m := dialect.Module{Name: t.Module, Fused: t.Fused, Scheme: choices[i].scheme, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision}
@@ -112,6 +115,16 @@ func (p *Plan) modules(tensors []model.Tensor, choices []choice) []dialect.Modul
 		}
 	}
 	return out
+}
+
+// plain says whether a tensor is the weight of a module that other runtimes might take for a Linear: both peers name these
+// in their lists.
+func plain(t *model.Tensor) bool {
+	switch t.Role {
+	case model.RoleRouter, model.RoleConv, model.RoleEmbedding:
+		return t.Suffix == "weight" && t.Module != ""
+	}
+	return false
 }
 
 // Module is the module whose weight an item quantizes, without ".weight"; for experts that are stacked in the source it is
