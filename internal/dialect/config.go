@@ -125,6 +125,9 @@ func compact(v any) (json.RawMessage, error) {
 // in the order of the schemes' list.
 func prepare(d Dialect, modules []Module) (sorted []Module, used []Scheme, err error) {
 	sorted = slices.Clone(modules)
+	if i := slices.IndexFunc(sorted, func(m Module) bool { return m.Plain && m.Scheme.Quantized() }); i >= 0 {
+		return nil, nil, fmt.Errorf("quantization_config: module %s: no server builds it quantized; keep it in bf16", sorted[i].Name)
+	}
 	if _, lists := d.(modelOpt); !lists { // its targets say what is quantized
 		sorted = slices.DeleteFunc(sorted, func(m Module) bool { return m.Plain })
 	}
@@ -149,8 +152,6 @@ func checkModules(d Dialect, modules []Module) error {
 			return fmt.Errorf("a module has no name")
 		case i > 0 && modules[i-1].Name == m.Name:
 			return fmt.Errorf("module %s is listed twice", m.Name)
-		case m.Plain && m.Scheme.Quantized():
-			return fmt.Errorf("module %s: no server builds it quantized; keep it in bf16", m.Name)
 		case strings.HasPrefix(m.Name, "re:"):
 			return fmt.Errorf("module %s: a name that starts with \"re:\" would be read as a pattern", m.Name)
 		case m.Scheme.Quantized() && !strings.Contains(m.Name, ".") && m.Name != lmHead:

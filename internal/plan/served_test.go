@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -191,4 +192,40 @@ func kindOf(s dialect.Scheme) engine.Kind {
 		return engine.W4A16
 	}
 	return engine.FP8
+}
+
+// modelopt 0.47.0 wrote peer_configs.json from the mixture of testdata, without its head, every Linear in NVFP4.
+func TestModelOptListsOfAMixtureCoverThePeers(t *testing.T) {
+	recipe := filepath.Join(t.TempDir(), "all.yaml")
+	if err := os.WriteFile(recipe, []byte("name: all\nrules: [{roles: [mlp, expert, shared_expert, attention, linear_attention], scheme: nvfp4-w4a4}]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := mixtureOfExperts(t)
+	p, err := plan.Make(m, plan.Options{Dialect: "modelopt", Recipe: recipe, Stats: statistics(t, m)})
+	if err != nil || playbook.Errors(p.Findings) != nil {
+		t.Fatal(err, p.Findings)
+	}
+	peers, err := os.ReadFile(filepath.Join("..", "numeric", "testdata", "peer_configs.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := gjson.GetBytes(peers, `mo_moe_hf_quant_config\.json.quantization`)
+	ours := gjson.Get(p.Made[dialect.ModelOptFile], "quantization")
+	for _, key := range []string{"quant_algo", "kv_cache_quant_algo", "group_size"} {
+		if ours.Get(key).Raw != theirs.Get(key).Raw {
+			t.Errorf("%s is %s, the peer's %s", key, ours.Get(key).Raw, theirs.Get(key).Raw)
+		}
+	}
+	have := map[string]bool{}
+	for _, e := range ours.Get("exclude_modules").Array() {
+		have[e.Str] = true
+	}
+	if n := len(theirs.Get("exclude_modules").Array()); n < 15 {
+		t.Fatalf("the peer excludes %d modules", n)
+	}
+	for _, e := range theirs.Get("exclude_modules").Array() {
+		if !have[e.Str] {
+			t.Errorf("the peer excludes %s, ours does not", e.Str)
+		}
+	}
 }
