@@ -27,9 +27,13 @@ var rooms = map[string]room{
 	"internal/prompt/token":    {layer: 0, sentence: "text to token ids and back, as a tokenizer.json of byte-level BPE says", may: []string{}},
 	"internal/prompt/peer":     {layer: 1, sentence: "a second engine's opinion of a render, in a process of its own", may: []string{"internal/prompt/ordered"}},
 	"internal/prompt/template": {layer: 1, sentence: "chat templates as Hugging Face's Jinja2 renders them, bounded", may: []string{"internal/prompt/ordered"}},
-	"internal/model":           {layer: 1, sentence: "a checkpoint opened and understood; headers and small files only, never writes"},
-	"internal/dialect":         {layer: 1, sentence: "how quantized tensors are spelled and decoded, both ways, with their config files"},
-	"internal/engine":          {layer: 1, sentence: "a server per version: matching semantics, required tensors"},
+	"internal/prompt": {layer: 2, sentence: "a conversation to text and tokens, with a checkpoint's own template and tokenizer", may: []string{
+		"internal/prompt/ordered", "internal/prompt/peer", "internal/prompt/template", "internal/prompt/token"}},
+	"internal/dataset": {layer: 3, sentence: "checks and builds calibration sets", may: []string{
+		"internal/playbook", "internal/prompt", "internal/prompt/ordered", "internal/prompt/peer", "internal/prompt/template", "internal/prompt/token"}},
+	"internal/model":   {layer: 1, sentence: "a checkpoint opened and understood; headers and small files only, never writes"},
+	"internal/dialect": {layer: 1, sentence: "how quantized tensors are spelled and decoded, both ways, with their config files"},
+	"internal/engine":  {layer: 1, sentence: "a server per version: matching semantics, required tensors"},
 	"internal/plan": {layer: 2, sentence: "decides everything, touches no weights", never: map[string]string{
 		"internal/engine": "the judge must not share the planner's idea of what the server does: verify simulates the engine, the planner lists names"}},
 	"internal/write": {layer: 3, sentence: "carries out a plan, decides nothing, resumes", never: map[string]string{

@@ -220,9 +220,9 @@ func TestCallsComeBackFromTheirPrompt(t *testing.T) {
 }
 
 func TestSystemMessagesJoinInFront(t *testing.T) {
-	r := row(t, `{"messages":[{"role":"user","content":"a"},{"role":"system","content":" S1 "},{"role":"assistant","content":"b"},{"role":"system","content":"S2"}]}`)
+	r := row(t, `{"messages":[{"role":"user","content":"a"},{"role":"system","content":" One "},{"role":"assistant","content":"b"},{"role":"system","content":"Two"}]}`)
 	m, changed := prompt.MergeSystem(r)
-	if !changed || len(m.Messages) != 3 || m.Messages[0].TextOf("content") != "S1\n\nS2" || m.Messages[1].TextOf("role") != "user" {
+	if !changed || len(m.Messages) != 3 || m.Messages[0].TextOf("content") != "One\n\nTwo" || m.Messages[1].TextOf("role") != "user" {
 		t.Errorf("%v", m.Messages)
 	}
 	if _, changed := prompt.MergeSystem(row(t, `{"messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}]}`)); changed {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/unicode/rangetable"
 )
 
 // The tables below were measured on tokenizers 0.23.3 (PyPI wheel, December 2026) against Go 1.27 (Unicode 17): every code
@@ -46,16 +47,7 @@ const (
 var classes = sync.OnceValue(func() *[unicode.MaxRune + 1]uint8 {
 	t := new([unicode.MaxRune + 1]uint8)
 	mark := func(table *unicode.RangeTable, class uint8) {
-		for _, r := range table.R16 {
-			for c := rune(r.Lo); c <= rune(r.Hi); c += rune(r.Stride) {
-				t[c] |= class
-			}
-		}
-		for _, r := range table.R32 {
-			for c := rune(r.Lo); c <= rune(r.Hi); c += rune(r.Stride) {
-				t[c] |= class
-			}
-		}
+		rangetable.Visit(table, func(r rune) { t[r] |= class })
 	}
 	mark(unicode.L, classL)
 	mark(unicode.M, classM)
