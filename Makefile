@@ -2,7 +2,7 @@
 export GOTOOLCHAIN = go1.27.3
 export CGO_ENABLED = 0
 
-.PHONY: build test demo check fmt vet static test-race fuzz bench generate clean help
+.PHONY: build test demo check fmt vet static playbook test-race fuzz bench generate clean help
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
@@ -21,7 +21,7 @@ demo: ## a fine-tune that lost its head in, a verified NVFP4 checkpoint out (in 
 	bin/seatsmith inspect demo/tavern-nvfp4
 	bin/seatsmith verify demo/tavern-nvfp4 --source testdata/tiny-finetune --donor testdata/tiny
 
-check: fmt vet static ## what every edit should pass
+check: fmt vet static playbook ## what every edit should pass
 	go test . ./cmd/...
 
 fmt: ## fail when gofmt would change a file
@@ -34,6 +34,10 @@ vet: ## go vet here, and for a machine without our assembly
 static: ## staticcheck, at the version that go.mod pins
 	go tool staticcheck ./...
 
+playbook: ## claims, links and rule ids of the playbook, and superseded claims in our own documents
+	go run ./cmd/seatsmith playbook lint --code .
+	go run ./cmd/seatsmith playbook lint *.md docs changelog testdata/README.md
+
 test-race: ## every test under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race ./...
 
@@ -43,8 +47,10 @@ fuzz: ## a few seconds for every fuzz target; FUZZTIME=1m for more
 bench: ## every Go benchmark, each beside a plain copy or a plain reference
 	go test -run '^$$' -bench . -benchmem ./...
 
-generate: ## write the assembly again from its generator
+generate: ## write the assembly, docs/playbook.md and the lines that claims.lock lacks
 	go generate ./...
+	go run ./cmd/seatsmith playbook generate .
+	go run ./cmd/seatsmith playbook lint -q
 
 clean:
 	rm -rf bin demo

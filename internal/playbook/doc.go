@@ -2,8 +2,10 @@
 //
 // # Vocabulary
 //
-// A rule is one lesson: what is claimed, why it is so, what to do, and the evidence with its source and date. Each rule
-// is one YAML file under rules/, named after its id (rules/head-missing.yaml). A finding is a judgement about one
+// An entry says what is claimed, why it is so, what to do, and the evidence with its source and date. Each is one YAML file
+// named after its id. A rule (rules/head-missing.yaml) is enforced and cited by code; a lesson (lessons/cache-lies.yaml) is
+// followed by people. A chapter is a part of docs/playbook.md, which Markdown makes from the entries. A claim that no longer
+// holds is superseded: it stays, with the entry that took its place, the day, and its true cause. A finding is a judgement about one
 // subject (a file, a tensor, a key of a configuration) that cites a rule; the command line prints findings, JSON carries
 // them, and `seatsmith playbook show ID` prints the rule behind one.
 //
@@ -22,7 +24,13 @@
 // # What it refuses to know
 //
 // It knows nothing about checkpoints or engines: it cannot decide whether a rule is broken, only say what the rule is.
-// Rules are read-only here; a change of a claim is a change of a file under rules/, reviewed like code.
+// It judges itself, though: Lint holds every claim against claims.lock, so that none changes quietly, LintCode compares entries
+// with the ids in Go code, and LintText finds superseded claims in Markdown, whatever its line breaks, case and emphasis.
+//
+// # An owner's entries
+//
+// Open reads a folder of lessons beside ours, under the same rules and with a claims.lock of its own. They may supersede ours
+// and never hide them. Successor and Write make the dated entry that takes the place of another; no file is overwritten.
 //
 // # Concurrency
 //

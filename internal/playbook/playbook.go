@@ -24,7 +24,7 @@ type Finding struct {
 // New makes a finding with the rule's own severity. An id without an entry is a mistake in this program, not in its
 // input, so it panics; a house test makes sure that every id written in code has an entry.
 func New(rule, subject, message, fix string) Finding {
-	r, ok := byID()[rule]
+	r, ok := ruleByID(rule)
 	if !ok {
 		panic(fmt.Sprintf("playbook: no rule %q", rule))
 	}

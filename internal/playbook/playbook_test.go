@@ -21,14 +21,22 @@ status: holds
 evidence: [{source: s, date: 2026-08-17, note: n}]
 `
 
-func TestEveryEmbeddedRuleParses(t *testing.T) {
-	list, err := parse(files, "rules")
-	if err != nil {
-		t.Fatal(err)
+func TestEveryEmbeddedEntryParses(t *testing.T) {
+	for _, dir := range []string{"rules", "lessons"} {
+		list, err := parse(files, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) < 20 {
+			t.Errorf("only %d %s are embedded", len(list), dir)
+		}
+		for _, r := range list {
+			if r.Kind+"s" != dir {
+				t.Errorf("%s is a %s and stands in %s", r.ID, r.Kind, dir)
+			}
+		}
 	}
-	if len(list) < 20 {
-		t.Errorf("only %d rules are embedded", len(list))
-	}
+	list := Ours().Entries()
 	for i := 1; i < len(list); i++ {
 		if list[i-1].ID >= list[i].ID {
 			t.Errorf("rules out of order: %s, %s", list[i-1].ID, list[i].ID)
@@ -43,6 +51,12 @@ func TestAnEntryThatSaysTooLittleIsRefused(t *testing.T) {
 		{"claim: C\n", "", "must all be said"},
 		{"date: 2026-08-17", "date: yesterday", "evidence[0]"},
 		{"status: holds", "status: maybe", "status"},
+		{"status: holds", "status: superseded\nsuperseded_by: x", "belong together"},
+		{"status: holds", "status: holds\nsuperseded_by: x\nsuperseded_on: 2026-01-01", "belong together"},
+		{"status: holds", "status: holds\nkind: belief", "kind"},
+		{"status: holds", "status: holds\nchapter: elsewhere", "chapter"},
+		{"status: holds", "status: holds\nsupersedes: [{id: x, on: soon}]", "supersedes[0]"},
+		{"status: holds", "status: holds\nphrases: [two words]", "phrases[0]"},
 		{"engines: any", "engine: any", "field engine not found"},
 		{"evidence: [{source: s, date: 2026-08-17, note: n}]", "evidence: []", "no evidence"},
 	} {
@@ -61,7 +75,7 @@ func TestAnEntryThatSaysTooLittleIsRefused(t *testing.T) {
 // them.
 func TestOneSourceHasOneDate(t *testing.T) {
 	dates, where := map[string]string{}, map[string]string{}
-	for _, r := range Rules() {
+	for _, r := range Ours().Entries() {
 		for _, e := range r.Evidence {
 			name, _, _ := strings.Cut(e.Source, ",")
 			if first, ok := dates[name]; ok && first != e.Date {
@@ -73,7 +87,7 @@ func TestOneSourceHasOneDate(t *testing.T) {
 }
 
 func TestEvidenceSaysWhatWasSeenAndWhere(t *testing.T) {
-	for _, r := range Rules() {
+	for _, r := range Ours().Entries() {
 		for _, e := range r.Evidence {
 			if strings.EqualFold(e.Source, "seatsmith") || e.Note == "" {
 				t.Errorf("%s: %q (%q) is no evidence: name a measurement, a source or a public report, and say what it shows", r.ID, e.Source, e.Note)
@@ -85,7 +99,7 @@ func TestEvidenceSaysWhatWasSeenAndWhere(t *testing.T) {
 // A finding is read by people who do not have the ids in mind.
 func TestTextsStandWithoutIDs(t *testing.T) {
 	section := regexp.MustCompile(`^[0-9]+(\.[0-9]+)+$`)
-	for _, r := range Rules() {
+	for _, r := range Ours().Entries() {
 		texts := []string{r.Title, r.Claim, r.Why, r.Fix}
 		for _, e := range r.Evidence {
 			texts = append(texts, e.Source, e.Note)
@@ -139,7 +153,7 @@ func TestEveryReferenceIsExplained(t *testing.T) {
 		}
 		last = m[1]
 	}
-	for _, r := range Rules() {
+	for _, r := range Ours().Entries() {
 		for _, ref := range r.Refs {
 			switch {
 			case reference.FindString(ref) == ref:
@@ -158,7 +172,7 @@ func TestLookupByIDAndByReference(t *testing.T) {
 	if got := Lookup(strings.ToUpper(first.ID)); len(got) == 0 || got[0].ID != first.ID {
 		t.Errorf("Lookup(%q) = %v", first.ID, got)
 	}
-	for _, r := range Rules() {
+	for _, r := range Ours().Entries() {
 		for _, ref := range r.Refs {
 			found := false
 			for _, hit := range Lookup(ref) {
