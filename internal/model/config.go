@@ -35,7 +35,7 @@ type Config struct {
 	Layers         int64
 	LayerTypes     []string // "linear_attention" | "full_attention", one per layer
 	Vocab          int64
-	HeadLayers     int64 // text_config.mtp_num_hidden_layers, 0 when absent
+	HeadLayers     int64 // what the family's key promises (text_config.mtp_num_hidden_layers or its kin), 0 when absent
 	HeadLayersSet  bool  // the key is there
 	TieEmbeddings  bool  // tie_word_embeddings of text_config, else of the top level, else false
 	AttnOutputGate bool
@@ -177,7 +177,8 @@ func ParseConfig(data []byte) (*Config, error) {
 	}
 
 	if f := familyOf(c.Architecture); f != nil {
-		c.HeadLayers, c.HeadLayersSet = text.count("mtp_num_hidden_layers", maxHeadLayers)
+		head := f.head(c, "")
+		c.HeadLayers, c.HeadLayersSet = readPromise(text, head.promise)
 		f.read(c, text)
 		if c.Vision && buildsVision(c) {
 			c.Tower = readTower(top.child("vision_config", vision))

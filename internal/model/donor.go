@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"seatsmith/internal/playbook"
 	"seatsmith/internal/safetensors"
@@ -54,7 +53,7 @@ func (m *Model) readDonor(folder bool) error {
 	refs := m.Set.Refs()
 	sources := make([]source, len(refs))
 	for i, r := range refs {
-		sources[i] = source{r, Donor}
+		sources[i] = source{Ref: r, origin: Donor}
 	}
 	for i := range m.Files {
 		m.Files[i].Origin = Donor
@@ -73,14 +72,14 @@ func (m *Model) readDonor(folder bool) error {
 
 // headProblems keeps what is wrong with files that hold, or should hold, the head.
 func (m *Model) headProblems() []safetensors.Problem {
-	prefix := "mtp."
+	holds := mayBeHead
 	if m.family != nil {
-		prefix = m.family.headPrefix()
+		holds = m.head.holds
 	}
 	needed, holders := map[string]bool{}, map[string]int{}
 	if m.Set.Index != nil {
 		for tensor, file := range m.Set.Index.WeightMap {
-			if strings.HasPrefix(tensor, prefix) {
+			if holds(tensor) {
 				needed[file] = true
 			}
 		}
@@ -88,7 +87,7 @@ func (m *Model) headProblems() []safetensors.Problem {
 	copies := false
 	for _, f := range m.Set.Files {
 		for _, t := range f.Tensors {
-			if strings.HasPrefix(t.Name, prefix) {
+			if holds(t.Name) {
 				needed[f.Name] = true
 				holders[t.Name]++
 				copies = copies || holders[t.Name] > 1
@@ -117,11 +116,11 @@ func (m *Model) headProblems() []safetensors.Problem {
 	return out
 }
 
-// headTensors lists the tensors of a donor's head, by the prefix that a body's family gives it.
-func (m *Model) headTensors(prefix string) []*Tensor {
+// headTensors lists the tensors of a donor's head, by the layout that a body has for it.
+func (m *Model) headTensors(layout *headLayout) []*Tensor {
 	var out []*Tensor
 	for i := range m.Tensors {
-		if strings.HasPrefix(m.Tensors[i].Name, prefix) {
+		if layout.holds(m.Tensors[i].Name) {
 			out = append(out, &m.Tensors[i])
 		}
 	}
@@ -129,17 +128,13 @@ func (m *Model) headTensors(prefix string) []*Tensor {
 }
 
 // headDepth is how many layers a donor's head has: what its configuration promises, else what the names show.
-func (m *Model) headDepth(head []*Tensor, prefix string) int64 {
+func (m *Model) headDepth(head []*Tensor, layout *headLayout) int64 {
 	if m.family != nil && m.Config.HeadLayers > 0 {
 		return m.Config.HeadLayers
 	}
 	depth := int64(1)
 	for _, t := range head {
-		if rest, ok := strings.CutPrefix(t.Name, prefix+"layers."); ok {
-			if i, _, ok := leadingIndex(rest); ok && i < maxHeadLayers {
-				depth = max(depth, int64(i)+1)
-			}
-		}
+		depth = max(depth, layout.depthOf(t.Name))
 	}
 	return depth
 }

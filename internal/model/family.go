@@ -19,10 +19,9 @@ type family interface {
 	layout(c *Config, textPrefix string, headLayers int64) *layout
 	// headSizes lists shapes of the head that show a size of the model it was made for.
 	headSizes() []headSize
-	// headPrefix is what every name of the head begins with.
-	headPrefix() string
-	// headLayout is the name of that layout for people.
-	headLayout() string
+	// head says where the checkpoints of this family keep the head; textPrefix as in layout. The promise does not depend
+	// on the sizes of the configuration: it is asked before they are read.
+	head(c *Config, textPrefix string) headLayout
 	// supported says why the family cannot be quantized yet, nil when it can.
 	supported() error
 }

@@ -13,7 +13,7 @@ import (
 
 // reportHead counts the head as the server would find it: under its own prefix only.
 func (m *Model) reportHead(x *match) {
-	h := Head{Layout: m.family.headLayout(), Promised: m.Config.HeadLayers, Missing: []string{}}
+	h := Head{Layout: m.head.String(), Promised: m.Config.HeadLayers, Missing: []string{}}
 	for i := range m.Expected {
 		e := &m.Expected[i]
 		if e.Role != RoleHead {
@@ -48,29 +48,29 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 		stored++
 		if r, ok := m.respelled[i]; ok {
 			if misplaced == 0 {
-				from, first = r.from+m.family.headPrefix(), m.Tensors[i].Name
+				from, first = r.from+m.head.stem, m.Tensors[i].Name
 			}
 			misplaced++
 		}
 	}
-	field := configFile + ": " + m.Config.TextPlace() + "mtp_num_hidden_layers"
+	field := m.head.field(m.Config)
 	switch {
 	case !m.Config.HeadLayersSet && stored > 0:
 		out = append(out, playbook.New("head-promise", field,
 			fmt.Sprintf("the key is absent, but %s of a head are stored; servers differ in what they take for its absence", tensors(stored)),
-			`write "mtp_num_hidden_layers": 1`).As(playbook.Warning))
+			fmt.Sprintf("write %q: 1", m.head.promise)).As(playbook.Warning))
 	case m.Config.HeadLayers == 0 && stored > 0:
 		out = append(out, playbook.New("head-promise", field,
 			fmt.Sprintf("the key says 0, but %s of a head are stored: the drafter is built without layers and fails on them", tensors(stored)),
-			`write "mtp_num_hidden_layers": 1, or remove the tensors`).As(playbook.Error))
+			fmt.Sprintf("write %q: 1, or remove the tensors", m.head.promise)).As(playbook.Error))
 	case m.Config.HeadLayers == 0:
 		out = append(out, playbook.New("head-promise", field,
 			"no head is promised and none is stored: the model serves without speculation", "give a base model with --donor BASE to add its head").As(playbook.Info))
 	}
 	if misplaced > 0 {
 		out = append(out, playbook.New("head-misplaced", first,
-			fmt.Sprintf("%s of the head stand under %q; the drafter reads only %q and runs on uninitialised memory", tensors(misplaced), from, m.family.headPrefix()),
-			fmt.Sprintf("rename the prefix %q to %q, or replace the head with --donor BASE", from, m.family.headPrefix())))
+			fmt.Sprintf("%s of the head stand under %q; the drafter reads only %q and runs on uninitialised memory", tensors(misplaced), from, m.head.place()),
+			fmt.Sprintf("rename the prefix %q to %q, or replace the head with --donor BASE", from, m.head.place())))
 	}
 	var missing []string
 	for i := range m.Expected {
@@ -87,7 +87,7 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 		if layers == 1 {
 			plural = "layer"
 		}
-		out = append(out, playbook.New("head-missing", m.family.headPrefix(),
+		out = append(out, playbook.New("head-missing", m.head.place(),
 			fmt.Sprintf("config promises %d MTP %s; %d of %s present, missing: %s",
 				layers, plural, m.Head.Expected-len(missing), tensors(m.Head.Expected), strings.Join(missing, ", ")),
 			"lay the head of the base model over it: --donor BASE"))

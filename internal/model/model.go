@@ -47,6 +47,7 @@ type Tensor struct {
 	Linear bool   // the weight, or a quantized part of the weight, of a Linear that the server builds with a quantization config
 	Fused  string // the server's fused spelling of Module, "" when it stands alone
 	Origin Origin
+	Stored string // the name in its file, where a view calls it by another; "" elsewhere
 	safetensors.Ref
 }
 
@@ -90,7 +91,7 @@ func (e *Expected) Allows(d safetensors.Dtype) bool {
 
 // Head is the report on the MTP head. Its JSON form is the "mtp" field of inspect.
 type Head struct {
-	Layout    string   `json:"layout"`    // "tail mtp."; "" when the family is unknown
+	Layout    string   `json:"layout"`    // kind and place: "tail mtp.", "inline model.layers.61.", "none"; "" when the family is unknown
 	Promised  int64    `json:"promised"`  // layers the config promises
 	Expected  int      `json:"expected"`  // tensors that makes
 	Present   int      `json:"present"`   // of the expected ones, those stored under the name the server reads
@@ -115,6 +116,7 @@ type Model struct {
 	Findings []playbook.Finding // of files and structure, unquantized view
 
 	family    family             // nil when unknown
+	head      headLayout         // where the family keeps its head
 	layout    *layout            // nil when unknown
 	byName    map[string]int     // Tensor.Name -> index into Tensors
 	respelled map[int]respelling // tensors under a prefix that the class does not read

@@ -53,7 +53,7 @@ func (m *Model) compareNorms() (playbook.Finding, bool, error) {
 		message = "the body's norms look shifted by +1 against the donor's (mean of the donor %.2f vs %.2f)"
 		fix = "the body comes from a converter that adds 1 to norm weights: convert it back, or take the fine-tune before conversion"
 	}
-	return playbook.New("donor-norms-shifted", m.family.headPrefix()+"*norm.weight",
+	return playbook.New("donor-norms-shifted", m.head.prefix()+"*norm.weight",
 		fmt.Sprintf(message, mean(headMeans), mean(bodyMeans)), fix), true, nil
 }
 

@@ -29,7 +29,7 @@ func Open(dir string) (*Model, error) {
 	refs := set.Refs()
 	sources := make([]source, len(refs))
 	for i, r := range refs {
-		sources[i] = source{r, Body}
+		sources[i] = source{Ref: r, origin: Body}
 	}
 	m.Files, m.absent, err = companions(dir, cfg)
 	m.broken = judgeContents(m.Files, cfg)
@@ -80,6 +80,23 @@ func convert(problems []safetensors.Problem, who string) []playbook.Finding {
 type source struct {
 	safetensors.Ref
 	origin Origin
+	as     string // the name that a view calls it by, where that is not the one in its file
+}
+
+// name is what the model calls the tensor.
+func (s *source) name() string {
+	if s.as != "" {
+		return s.as
+	}
+	return s.Ref.Tensor.Name
+}
+
+// stored is its name in its file, where the model calls it by another.
+func (s *source) stored() string {
+	if s.as == "" {
+		return ""
+	}
+	return s.Ref.Tensor.Name
 }
 
 // respelling is a tensor whose name has a prefix that the class does not read.
@@ -95,11 +112,11 @@ func (m *Model) understand(sources []source, headLayers int64) error {
 	m.Tensors = make([]Tensor, len(sources))
 	m.byName = make(map[string]int, len(sources))
 	for i, s := range sources {
-		name := s.Ref.Tensor.Name
+		name := s.name()
 		base, suffix := split(name)
 		m.Tensors[i] = Tensor{
 			Name: name, Base: base, Module: moduleOf(base), Suffix: suffix,
-			Role: RoleOther, Layer: -1, Origin: s.origin, Ref: s.Ref,
+			Role: RoleOther, Layer: -1, Origin: s.origin, Stored: s.stored(), Ref: s.Ref,
 		}
 		m.byName[name] = i
 	}
@@ -108,10 +125,12 @@ func (m *Model) understand(sources []source, headLayers int64) error {
 		return nil
 	}
 	m.family, m.Family = class.family, class.family.name()
-	if !m.Config.HeadLayersSet && m.anyName(m.family.headPrefix()) {
-		headLayers = 1 // what the server builds without the key (vLLM 017e9f4448, models/qwen3_5_mtp.py)
+	textPrefix := m.textPrefix(class)
+	m.head = m.family.head(m.Config, textPrefix)
+	if !m.Config.HeadLayersSet && m.storesHead() {
+		headLayers = m.head.implied // what the server builds without the key (vLLM 017e9f4448, models/qwen3_5_mtp.py)
 	}
-	m.layout = m.family.layout(m.Config, m.textPrefix(class), headLayers)
+	m.layout = m.family.layout(m.Config, textPrefix, headLayers)
 	m.classify()
 	stored := m.storedExperts()
 	if n := m.layout.size(stored); n > maxExpected {
@@ -121,6 +140,10 @@ func (m *Model) understand(sources []source, headLayers int64) error {
 	}
 	m.Expected = m.layout.expected(stored)
 	return nil
+}
+
+func (m *Model) storesHead() bool {
+	return slices.ContainsFunc(m.Tensors, func(t Tensor) bool { return m.head.holds(t.Name) })
 }
 
 func (m *Model) anyName(prefix string) bool {
@@ -163,7 +186,7 @@ func (m *Model) classify() {
 	taken := map[string]bool{}
 	for _, i := range strangers {
 		t := &m.Tensors[i]
-		base, from, to := m.layout.respell(t.Base, m.family.headPrefix())
+		base, from, to := m.layout.respell(t.Base, &m.head)
 		if base == "" {
 			continue
 		}
@@ -192,7 +215,7 @@ var wrappers = []string{"model.", "language_model.", "base_model.", "text_model.
 
 // respell finds the parameter that a name under a wrong prefix stands for: the wrappers are taken off, and what is left
 // must be in the tables under its proper prefix. "" when it is not.
-func (l *layout) respell(base, headPrefix string) (proper, from, to string) {
+func (l *layout) respell(base string, head *headLayout) (proper, from, to string) {
 	for rest := base; ; {
 		to, ok := "", true
 		switch {
@@ -200,7 +223,9 @@ func (l *layout) respell(base, headPrefix string) (proper, from, to string) {
 			to = l.textPrefix
 		case strings.HasPrefix(rest, "visual."):
 			to = flatPrefix
-		case strings.HasPrefix(rest, headPrefix), strings.HasPrefix(rest, "lm_head."):
+		case head.kind != headInline && head.stem != "" && strings.HasPrefix(rest, head.stem):
+			to = head.root
+		case strings.HasPrefix(rest, "lm_head."):
 		default:
 			ok = false
 		}

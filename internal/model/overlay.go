@@ -19,7 +19,10 @@ import (
 // error is for norms that cannot be read.
 //
 // The view shares the files of both models: closing it closes them.
-func Overlay(body, donor *Model) (*Model, error) {
+func Overlay(body, donor *Model) (*Model, error) { return lay(body, donor, false) }
+
+// lay is Overlay; force takes a head whose norms look shifted, with a warning.
+func lay(body, donor *Model, force bool) (*Model, error) {
 	if body.family == nil {
 		return body.withDonor(donor), nil
 	}
@@ -28,28 +31,27 @@ func Overlay(body, donor *Model) (*Model, error) {
 		view.Findings = slices.DeleteFunc(view.Findings, func(f playbook.Finding) bool { return f.Rule == "head-missing" })
 		return view, nil
 	}
-	prefix := body.family.headPrefix()
-	head := donor.headTensors(prefix)
+	head := donor.headTensors(&body.head)
 	if refusal, ok := compareModels(body, donor, head); ok {
 		return refuse(body, donor, refusal), nil
 	}
 	view := body.withDonor(donor)
 	cfg := *body.Config
-	cfg.HeadLayers, cfg.HeadLayersSet = donor.headDepth(head, prefix), true
+	cfg.HeadLayers, cfg.HeadLayersSet = donor.headDepth(head, &body.head), true
 	view.Config, view.grafted = &cfg, true
 	var sources []source
 	replaced := 0
 	for i := range body.Tensors {
 		if t := &body.Tensors[i]; t.Role != RoleHead {
-			sources = append(sources, source{t.Ref, Body})
+			sources = append(sources, t.source())
 		} else {
 			replaced++
 		}
 	}
 	for _, t := range head {
-		sources = append(sources, source{t.Ref, Donor})
+		sources = append(sources, source{Ref: t.Ref, origin: Donor})
 	}
-	slices.SortFunc(sources, func(a, b source) int { return safetensors.NaturalCompare(a.Ref.Tensor.Name, b.Ref.Tensor.Name) })
+	slices.SortFunc(sources, func(a, b source) int { return safetensors.NaturalCompare(a.name(), b.name()) })
 	if err := view.understand(sources, cfg.HeadLayers); err != nil {
 		return nil, fmt.Errorf("laying the head of %s over %s: %w", donor.Dir, body.Dir, err)
 	}
@@ -62,11 +64,15 @@ func Overlay(body, donor *Model) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("laying the head of %s over %s: %w", donor.Dir, body.Dir, err)
 	}
-	if shifted {
+	if shifted && !force {
+		refusal.Fix += "; --force takes it as it is"
 		return refuse(body, donor, refusal), nil
 	}
+	if shifted {
+		view.Findings = append(view.Findings, refusal.As(playbook.Warning))
+	}
 	if replaced > 0 {
-		view.Findings = append(view.Findings, playbook.New("head-replaced", prefix,
+		view.Findings = append(view.Findings, playbook.New("head-replaced", body.head.place(),
 			fmt.Sprintf("the body has %s of a head of its own; the donor's whole head of %s takes their place", tensors(replaced), tensors(len(head))), ""))
 	}
 	if donor.family == nil {
@@ -101,7 +107,7 @@ const otherDonor = "give the base model that this fine-tune was made from, as it
 // compareModels looks at what the two configurations say, before any shape.
 func compareModels(body, donor *Model, head []*Tensor) (playbook.Finding, bool) {
 	if len(head) == 0 {
-		message := fmt.Sprintf("no tensor of the donor begins with %q", body.family.headPrefix())
+		message := fmt.Sprintf("no tensor of the donor begins with %q", body.head.place())
 		if n := len(donor.respelled); n > 0 && donor.hasRole(RoleHead) {
 			message += ", its head stands under another prefix"
 		}
@@ -138,7 +144,7 @@ func compareModels(body, donor *Model, head []*Tensor) (playbook.Finding, bool) 
 	return playbook.Finding{}, false
 }
 
-func donorSubject(body *Model) string { return "donor " + body.family.headPrefix() }
+func donorSubject(body *Model) string { return "donor " + body.head.place() }
 
 // compareHead looks at the head as it lies in the view: is it whole, and of the sizes that the body implies?
 func (m *Model) compareHead(donor *Model) (playbook.Finding, bool) {

@@ -14,9 +14,9 @@ type qwen35 struct{}
 
 func (qwen35) name() string          { return "qwen3_5" }
 func (qwen35) textModelType() string { return "qwen3_5_text" }
-func (qwen35) headPrefix() string    { return "mtp." }
-func (qwen35) headLayout() string    { return "tail mtp." }
 func (qwen35) supported() error      { return nil }
+
+func (qwen35) head(*Config, string) headLayout { return tailHead("mtp_num_hidden_layers") }
 
 func (q qwen35) read(c *Config, text *fields) {
 	q.readCommon(c, text)

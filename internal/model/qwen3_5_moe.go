@@ -1,7 +1,5 @@
 package model
 
-import "errors"
-
 // qwen35moe is the mixture-of-experts sister of qwen35: the same attention, delta nets, vision tower and head around
 // routed experts and one shared expert, in every layer. Official releases store the experts of a layer as two 3-D tensors
 // without ".weight", the 397B and most quantized repositories one tensor per expert; the server reads both, so both are
@@ -13,12 +11,10 @@ type qwen35moe struct{ dense qwen35 }
 
 func (qwen35moe) name() string          { return "qwen3_5_moe" }
 func (qwen35moe) textModelType() string { return "qwen3_5_moe_text" }
-func (q qwen35moe) headPrefix() string  { return q.dense.headPrefix() }
-func (q qwen35moe) headLayout() string  { return q.dense.headLayout() }
 
-func (qwen35moe) supported() error {
-	return errors.New("family qwen3_5_moe: mixtures of experts are not quantized by this version yet")
-}
+func (qwen35moe) supported() error { return nil }
+
+func (q qwen35moe) head(c *Config, textPrefix string) headLayout { return q.dense.head(c, textPrefix) }
 
 func (q qwen35moe) read(c *Config, text *fields) {
 	q.dense.readCommon(c, text)

@@ -26,7 +26,7 @@ func (p *Plan) ChangeText(w io.Writer, verbose bool) {
 		if item.Action == Reciprocal {
 			inverted++
 		}
-		if len(item.Outputs) == 1 && item.Outputs[0].Name != item.Source {
+		if len(item.Outputs) == 1 && (item.Outputs[0].Name != item.Source || item.Stored != "") {
 			renamed++
 		}
 	}

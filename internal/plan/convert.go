@@ -264,7 +264,7 @@ const InputNative = ".input_scale"
 // kept is an item that stays as it is.
 func kept(t *model.Tensor) Item {
 	return Item{
-		Source: t.Name, Origin: t.Origin, Role: t.Role, Layer: t.Layer, Dtype: t.Dtype(), Shape: append([]int64{}, t.Shape()...),
+		Source: t.Name, Stored: t.Stored, Origin: t.Origin, Role: t.Role, Layer: t.Layer, Dtype: t.Dtype(), Shape: append([]int64{}, t.Shape()...),
 		Action: Keep, Scheme: dialect.BF16,
 		Outputs: []dialect.Output{{Name: t.Name, Part: dialect.PartKept, Dtype: t.Dtype(), Shape: append([]int64{}, t.Shape()...)}},
 	}

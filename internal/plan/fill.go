@@ -56,7 +56,7 @@ func (p *Plan) fill(tensors []model.Tensor, choices []choice, in *inputs, o Opti
 	for i := range tensors {
 		t := &tensors[i]
 		item := Item{
-			Source: t.Name, Origin: t.Origin, Role: t.Role, Layer: t.Layer, Dtype: t.Dtype(), Shape: append([]int64{}, t.Shape()...),
+			Source: t.Name, Stored: t.Stored, Origin: t.Origin, Role: t.Role, Layer: t.Layer, Dtype: t.Dtype(), Shape: append([]int64{}, t.Shape()...),
 			Action: Keep, Scheme: choices[i].scheme, Reason: choices[i].reason,
 		}
 		list := []Item{item}

@@ -54,8 +54,8 @@ func (q quantized) graft(version string) (*Plan, error) {
 			item.Reason = "the donor's head"
 		case t.Origin == model.Donor:
 			item.Reason = "the donor's, which the body lacks"
-		case t.Ref.Tensor.Name != t.Name:
-			item.Reason = "the body's; stored as " + t.Ref.Tensor.Name
+		case t.Stored != "":
+			item.Reason = "the body's, under the name that its class reads; stored as " + t.Stored
 		default:
 			item.Reason = "the body's, as it is"
 		}

@@ -62,8 +62,9 @@ type Tally struct {
 // Item is a source tensor, or a stretch of one, and what it becomes. The items of one source tensor cover it without gap
 // or overlap, unless the rest is listed in Plan.Dropped.
 type Item struct {
-	Source  string            `json:"source"`          // name in the view
-	Begin   int64             `json:"begin,omitempty"` // first element of Source that the item takes: one expert of a 3-D tensor
+	Source  string            `json:"source"`           // name in the view
+	Stored  string            `json:"stored,omitempty"` // name in its file, where the view calls it by another
+	Begin   int64             `json:"begin,omitempty"`  // first element of Source that the item takes: one expert of a 3-D tensor
 	Origin  model.Origin      `json:"origin"`
 	Role    model.Role        `json:"role"`
 	Layer   int               `json:"layer"`

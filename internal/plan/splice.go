@@ -111,16 +111,18 @@ func (q quantized) resolved(f playbook.Finding) bool {
 func (p *Plan) leftOut(tensors []model.Tensor, stored []storedTensor, notes *notes) {
 	taken := make(map[string]*model.Tensor, len(tensors))
 	for i := range tensors {
-		taken[tensors[i].Ref.Tensor.Name] = &tensors[i]
+		if tensors[i].Origin == model.Body {
+			taken[storedName(&tensors[i])] = &tensors[i]
+		}
 	}
 	gone := map[string][]string{}
 	for _, s := range stored {
 		t := taken[s.name]
-		if t != nil && t.Origin == model.Body && fileOf(t) == s.file {
+		if t != nil && fileOf(t) == s.file {
 			continue
 		}
 		reason := "a head of the body's own, which the donor's replaces"
-		if t != nil && t.Origin == model.Body {
+		if t != nil {
 			reason = "a copy of a tensor that stands in " + fileOf(t) + " too"
 		}
 		p.Dropped = append(p.Dropped, Dropped{Name: s.name, Origin: model.Body, Reason: reason + " (" + s.file + ")"})
@@ -132,6 +134,14 @@ func (p *Plan) leftOut(tensors []model.Tensor, stored []storedTensor, notes *not
 		slices.SortFunc(names, safetensors.NaturalCompare)
 		notes.add(playbook.New("head-replaced", file, fmt.Sprintf("%d tensors of the file are left out: %s", len(names), listed(names, 20)), ""))
 	}
+}
+
+// storedName is a tensor's name in its file.
+func storedName(t *model.Tensor) string {
+	if t.Stored != "" {
+		return t.Stored
+	}
+	return t.Name
 }
 
 func sortedNames[V any](m map[string]V) []string {
@@ -203,7 +213,7 @@ func markWhole(shards []Shard, items []Item, tensors []model.Tensor, stored []st
 				file = fileOf(t)
 			}
 			whole = whole && item.Action == Keep && item.Origin == model.Body && fileOf(t) == file && len(item.Outputs) == 1 &&
-				item.Outputs[0].Name == t.Ref.Tensor.Name && slices.Equal(item.Outputs[0].Shape, item.Shape)
+				item.Outputs[0].Name == storedName(t) && slices.Equal(item.Outputs[0].Shape, item.Shape)
 		}
 		s.Whole = whole && count[file] == len(s.Items)
 	}
