@@ -191,10 +191,10 @@ func TestMixedBlocksQuantizeOnlyWhatTheyList(t *testing.T) {
 func TestDeadExclusionsAreToldWithTheirReason(t *testing.T) {
 	for entry, want := range map[string]string{
 		"mtp*": "", "lm_head": "", "model.visual*": "", "*.linear_attn.conv1d": "", "mtp.layers.0*": "",
-		"*.q_proj":                                              "one module",
-		"re:.*self_attn.*":                                      "re:",
-		"model.language_model.lm_head":                          "no module",
-		"model.language_model.layers.9.mlp*":                    "no module",
+		"*.q_proj":                           "one module",
+		"re:.*self_attn.*":                   "re:",
+		"model.language_model.lm_head":       "no module",
+		"model.language_model.layers.9.mlp*": "no module",
 		"model.language_model.layers.0.linear_attn.in_proj_qkv": "", // splits a fused module: not dead, refused
 		"language_model.layers.0.linear_attn*":                  "no module",
 	} {

@@ -93,6 +93,8 @@ const (
 	PlainFC Fact = "plain-mtp-fc"
 	// PlainFCNext: the same for Qwen3-Next.
 	PlainFCNext Fact = "plain-mtp-fc-qwen3-next"
+	// HybridPrefixCaching: prefix caching is on by default for models with linear attention.
+	HybridPrefixCaching Fact = "hybrid-prefix-caching"
 )
 
 type span struct {
@@ -109,12 +111,13 @@ var facts = map[Fact]span{
 	PadsRows:        {since: Version{0, 24}, source: "vllm-project/vllm#45295 (2026-06-12)"},
 	TextOnlyDrafter: {since: Version{0, 28}, source: "vllm-project/vllm#50734 (2026-08-10)"},
 
-	ModelOptLMHead:   {since: Version{0, 23}, source: "vllm-project/vllm#42124 (2026-05-26)"},
-	ModelOptW4A16:    {since: Version{0, 22}, source: "vllm-project/vllm#41769 (2026-05-09)"},
-	ModelOptMixedMoE: {since: Version{0, 23}, source: "vllm-project/vllm#42566 (2026-05-22)"},
-	ModelOptMixedVL:  {since: Version{0, 23}, source: "vllm-project/vllm#42546 (2026-05-23)"},
-	PlainFC:          {since: Version{0, 20}, source: "vllm-project/vllm#38832 (2026-04-03)"},
-	PlainFCNext:      {since: Version{0, 25}, source: "vllm-project/vllm#46316 (2026-06-25)"},
+	ModelOptLMHead:      {since: Version{0, 23}, source: "vllm-project/vllm#42124 (2026-05-26)"},
+	ModelOptW4A16:       {since: Version{0, 22}, source: "vllm-project/vllm#41769 (2026-05-09)"},
+	ModelOptMixedMoE:    {since: Version{0, 23}, source: "vllm-project/vllm#42566 (2026-05-22)"},
+	ModelOptMixedVL:     {since: Version{0, 23}, source: "vllm-project/vllm#42546 (2026-05-23)"},
+	PlainFC:             {since: Version{0, 20}, source: "vllm-project/vllm#38832 (2026-04-03)"},
+	HybridPrefixCaching: {since: Version{0, 28}, source: "vllm-project/vllm#50991 (2026-08-04)"},
+	PlainFCNext:         {since: Version{0, 25}, source: "vllm-project/vllm#46316 (2026-06-25)"},
 }
 
 // Has says whether the engine has the behaviour.
