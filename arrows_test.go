@@ -21,7 +21,7 @@ var rooms = map[string]room{
 	"internal/numeric":         {layer: 0, sentence: "number formats, NVFP4 and FP8 coding, error measures: pure functions on slices, fast paths behind them"},
 	"internal/numeric/asmgen":  {layer: 0, sentence: "writes numeric's assembly", may: []string{}},
 	"internal/safetensors":     {layer: 0, sentence: "headers with limits, bytes by range, streamed writing"},
-	"internal/playbook":        {layer: 0, sentence: "the rules as data, and the Finding that cites them"},
+	"internal/playbook":        {layer: 0, sentence: "rules and lessons as data, the Finding that cites them, and what keeps claims from changing quietly"},
 	"internal/atomicfile":      {layer: 0, sentence: "publishes a file or a folder whole or not at all"},
 	"internal/prompt/ordered":  {layer: 0, sentence: "a JSON value that keeps key order and number spelling", may: []string{}},
 	"internal/prompt/token":    {layer: 0, sentence: "text to token ids and back, as a tokenizer.json of byte-level BPE says", may: []string{}},

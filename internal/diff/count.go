@@ -196,6 +196,10 @@ func (c *comparison) sorted() func(func(model.Role, *Role) bool) {
 
 // absent judges tensors that only one side has.
 func (c *comparison) absent() {
+	if c.blind {
+		c.r.NotChecked = append(c.r.NotChecked, "which tensors are missing: a file that cannot be read hides some")
+		return
+	}
 	var rest []string
 	for role, r := range c.sorted() {
 		if r.Missing == 0 {

@@ -136,6 +136,9 @@ func inForce(s side) (name, text string, ok bool) {
 		return "chat_template.jinja", strings.TrimSuffix(string(data), "\n"), true
 	}
 	for _, name := range []string{"tokenizer_config.json", "chat_template.json"} {
+		if !json.Valid(s[name]) { // it limits the depth, which gjson does not
+			continue
+		}
 		if v := gjson.GetBytes(s[name], "chat_template"); v.Exists() && v.Type != gjson.Null {
 			text := v.Str
 			if v.IsArray() { // [{"name": "default", "template": …}, …]
@@ -156,12 +159,12 @@ func inForce(s side) (name, text string, ok bool) {
 func (c *comparison) generation(body, base []byte) {
 	const name = "generation_config.json"
 	switch {
-	case base == nil || !gjson.ValidBytes(base):
+	case base == nil || !json.Valid(base):
 		return
 	case body == nil:
 		c.add(playbook.New("diff-generation", name, "the base has the file and the body does not: a server falls back to its own sampling, and may not stop at every end token", takeBase))
 		return
-	case !gjson.ValidBytes(body):
+	case !json.Valid(body):
 		return
 	}
 	a, b := ends(body), ends(base)

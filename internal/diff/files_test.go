@@ -135,3 +135,24 @@ func TestNamesWithoutWrappers(t *testing.T) {
 		}
 	}
 }
+
+func TestADeepFileDoesNotOverflowTheStack(t *testing.T) {
+	f := tuned(t)
+	deep := []byte(strings.Repeat("[", 3<<20))
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "generation_config.json"} {
+		f.files[name] = deep
+	}
+	if r := run(t, f.write(t), base("tiny"), Options{}); r.Verdict == "ok" || r.Files["tokenizer.json"].State != "changed" {
+		t.Errorf("verdict %s, %+v", r.Verdict, r.Files["tokenizer.json"])
+	}
+}
+
+func FuzzReadVocabulary(f *testing.F) {
+	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","b"],"a b"]},"added_tokens":[{"id":1,"content":"x"}]}`))
+	f.Add([]byte(`{"model":{"vocab":[["a",0],1,null]},"added_tokens":{"a":1}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if v, ok := readVocabulary(data); ok && len(v.ids) == 0 {
+			t.Error("a vocabulary without tokens")
+		}
+	})
+}

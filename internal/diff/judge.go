@@ -107,6 +107,8 @@ func (c *comparison) trained() {
 //	                   them alone on purpose says so (--trained)
 //	any other role     error when a norm, a convolution or a state vector changed: they are no Linears, no adapter
 //	                   touches them, so whoever trained them trained everything, this role included
+//	part of an MLP     the same two, where gate or up changed and another projection of the role did not at all: whoever
+//	                   aims at an MLP names all three, while an edit changes down alone, which is nothing to say
 //	any other role     warning else: a LoRA on attention alone (PEFT's default for many models), an edit of few directions
 //	                   (abliteration changes o_proj and down_proj) and a target list without in_proj_* look like that
 //
@@ -128,6 +130,9 @@ func (c *comparison) untouched() {
 	}
 	for _, role := range linears {
 		r := c.r.Roles[role]
+		if r != nil && r.Changed > 0 {
+			c.half(role, whole)
+		}
 		if r == nil || r.Changed > 0 || r.Identical == 0 {
 			continue
 		}
@@ -148,4 +153,30 @@ func (c *comparison) untouched() {
 		}
 		c.add(f)
 	}
+}
+
+// half finds the projections of an MLP, of experts or of a shared expert that did not change at all beside changed gates.
+func (c *comparison) half(role model.Role, whole string) {
+	if role != model.RoleMLP && role != model.RoleExpert && role != model.RoleSharedExpert {
+		return
+	}
+	gates := false
+	var still []string
+	for _, k := range c.r.Kinds {
+		switch {
+		case k.Role != role:
+		case k.Changed > 0:
+			gates = gates || strings.Contains(k.Name, "gate") || strings.Contains(k.Name, "up_proj")
+		default:
+			still = append(still, k.Name)
+		}
+	}
+	if !gates || len(still) == 0 {
+		return
+	}
+	f := playbook.New("diff-role-untouched", string(role), fmt.Sprintf("%s untouched in every layer while other projections of the role changed", some(still)), mergeAgain)
+	if whole == "" {
+		f = f.As(playbook.Warning)
+	}
+	c.add(f)
 }

@@ -38,6 +38,16 @@ func TestATrainingOfEverythingThatLeftTheMLPIsAnError(t *testing.T) {
 	expect(t, run(t, f.write(t), base("tiny"), Options{}), "error diff-role-untouched")
 }
 
+func TestAnMLPThatIsHalfMergedIsSeen(t *testing.T) {
+	f := load(t, "tiny").touch(outside(adapted, has("mlp.down_proj")))
+	r := run(t, f.write(t), base("tiny"), Options{})
+	expect(t, r, "warning diff-role-untouched")
+	if m := message(r, "diff-role-untouched"); !strings.Contains(m, "layers.N.mlp.down_proj untouched") {
+		t.Errorf("message %q", m)
+	}
+	expect(t, run(t, load(t, "tiny").touch(outside(everything, has("mlp.down_proj", "visual."))).write(t), base("tiny"), Options{}), "error diff-role-untouched")
+}
+
 func TestHybridLayersSkippedAreSeen(t *testing.T) {
 	f := load(t, "tiny").touch(outside(has("self_attn.o_proj", "mlp.down_proj"), has("mtp.")))
 	r := run(t, f.write(t), base("tiny"), Options{})
@@ -58,13 +68,15 @@ func TestExpertsLeftUnmergedAreAnError(t *testing.T) {
 	expect(t, run(t, attention.write(t), base("moe"), Options{}), "error diff-role-untouched", "warning diff-role-untouched", "warning diff-role-untouched")
 }
 
-// stir changes one value in each of the given experts of every fused tensor.
+// stir changes values in each of the given experts of every fused tensor, of gate and up alike.
 func stir(f *folder, experts ...int64) *folder {
 	for name, h := range f.tensors {
 		if strings.Contains(name, "mlp.experts.") && !strings.HasPrefix(name, "mtp.") {
 			h.data = bytes.Clone(h.data)
 			for _, e := range experts {
-				h.data[e*int64(len(h.data))/h.shape[0]] ^= 1
+				size := int64(len(h.data)) / h.shape[0]
+				h.data[e*size] ^= 1
+				h.data[e*size+size/2] ^= 1 // up, in gate_up_proj
 			}
 			f.tensors[name] = h
 		}

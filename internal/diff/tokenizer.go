@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -18,7 +19,7 @@ type vocabulary struct {
 }
 
 func readVocabulary(data []byte) (v vocabulary, ok bool) {
-	if !gjson.ValidBytes(data) {
+	if !json.Valid(data) {
 		return v, false
 	}
 	root := gjson.ParseBytes(data)
@@ -154,7 +155,7 @@ func (c *comparison) tokenizerConfig(body, base side) {
 	if state := c.r.Files[name].State; state == "missing" {
 		c.add(playbook.New("diff-tokenizer", name, "the base has the file and the body does not", takeBase).As(playbook.Warning))
 		return
-	} else if state != "changed" || !gjson.ValidBytes(body[name]) || !gjson.ValidBytes(base[name]) {
+	} else if state != "changed" || !json.Valid(body[name]) || !json.Valid(base[name]) {
 		return
 	}
 	is, was := gjson.ParseBytes(body[name]), gjson.ParseBytes(base[name])
