@@ -166,7 +166,7 @@ func BenchmarkFP8F32(b *testing.B) {
 	}
 }
 
-// BenchmarkWiden measures the plain loops between formats, in source bytes per second.
+// BenchmarkWiden measures the ways between formats, in source bytes per second.
 func BenchmarkWiden(b *testing.B) {
 	src := benchTile(1 << 20)
 	dst := make([]byte, 4<<20)
@@ -175,11 +175,14 @@ func BenchmarkWiden(b *testing.B) {
 		"E4M3":        func() { numeric.WidenE4M3(dst, src, 0.002) },
 		"F32-to-BF16": func() { numeric.RoundF32(dst[:1<<19], src) },
 	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(src)))
-			for b.Loop() {
-				f()
-			}
-		})
+		for _, level := range numeric.LevelNames() {
+			b.Run(name+"/"+level, func(b *testing.B) {
+				defer numeric.UseLevel(level)()
+				b.SetBytes(int64(len(src)))
+				for b.Loop() {
+					f()
+				}
+			})
+		}
 	}
 }

@@ -13,6 +13,10 @@ type level struct {
 	// fp8 codes quotients, rounded to BF16 first if round; divisor is finite and positive.
 	fp8    func(dst, src []byte, divisor float32, round bool)
 	fp8F32 func(dst, src []byte, divisor float32, round bool)
+	// widenF16 and widenE4M3 make float32, roundF32 makes BF16 of it; top is the largest magnitude, as an integer.
+	widenF16  func(dst, src []byte)
+	widenE4M3 func(dst, src []byte, scale float32)
+	roundF32  func(dst, src []byte) (changed int64, top uint32)
 	// decode multiplies, see DecodeNVFP4Multiplier.
 	decode func(dst []float32, codes, scales []byte, multiplier float32)
 	// errors adds to the partial sums, see errorSums.add.
@@ -29,6 +33,10 @@ var goLevel = level{
 	amaxF32:  amaxBitsF32,
 	nvfp4F32: NVFP4.encodeF32Go,
 	fp8F32:   encodeFP8F32Go,
+
+	widenF16:  widenF16Go,
+	widenE4M3: widenE4M3Go,
+	roundF32:  roundF32Go,
 
 	decode: decodeNVFP4Reference,
 	errors: (*errorSums).addGo,

@@ -22,6 +22,9 @@ func machineLevels() []level {
 			fp8F32: func(dst, src []byte, divisor float32, round bool) {
 				fp8F32By(fp8F32AVX2, fp8RoundedF32AVX2, dst, src, divisor, round)
 			},
+			widenF16:  func(dst, src []byte) { widenF16By(widenF16AVX2, dst, src) },
+			widenE4M3: func(dst, src []byte, scale float32) { widenE4M3By(widenE4M3AVX2, dst, src, scale) },
+			roundF32:  func(dst, src []byte) (int64, uint32) { return roundF32By(roundF32AVX2, dst, src) },
 			decode: func(dst []float32, codes, scales []byte, multiplier float32) {
 				if len(scales) > 0 {
 					decodeAVX2(&dst[0], &codes[0], &scales[0], len(scales), multiplier, &e4m3Values)
@@ -46,6 +49,9 @@ func machineLevels() []level {
 				fp8F32: func(dst, src []byte, divisor float32, round bool) {
 					fp8F32By(fp8F32AVX512, fp8RoundedF32AVX512, dst, src, divisor, round)
 				},
+				widenF16:  func(dst, src []byte) { widenF16By(widenF16AVX512, dst, src) },
+				widenE4M3: func(dst, src []byte, scale float32) { widenE4M3By(widenE4M3AVX512, dst, src, scale) },
+				roundF32:  func(dst, src []byte) (int64, uint32) { return roundF32By(roundF32AVX512, dst, src) },
 				decode: func(dst []float32, codes, scales []byte, multiplier float32) {
 					if len(scales) > 0 {
 						decodeAVX512(&dst[0], &codes[0], &scales[0], len(scales), multiplier, &e4m3Values)
@@ -136,4 +142,32 @@ func errorsBy(kernel func(*errorSums, *float32, *byte, int), p *errorSums, decod
 		kernel(p, &decoded[0], &src[0], n)
 	}
 	p.addGo(decoded[n*errorLanes:], src[2*n*errorLanes:])
+}
+
+const widenGroup = 16 // values
+
+func widenF16By(kernel func(dst, src *byte, groups int), dst, src []byte) {
+	n := len(src) / (2 * widenGroup)
+	if n > 0 {
+		kernel(&dst[0], &src[0], n)
+	}
+	widenF16Go(dst[4*n*widenGroup:], src[2*n*widenGroup:])
+}
+
+func widenE4M3By(kernel func(dst, src *byte, groups int, scale float32), dst, src []byte, scale float32) {
+	n := len(src) / widenGroup
+	if n > 0 {
+		kernel(&dst[0], &src[0], n, scale)
+	}
+	widenE4M3Go(dst[4*n*widenGroup:], src[n*widenGroup:], scale)
+}
+
+func roundF32By(kernel func(dst, src *byte, groups int) (int, uint32), dst, src []byte) (int64, uint32) {
+	n := len(src) / (4 * widenGroup)
+	if n == 0 {
+		return roundF32Go(dst, src)
+	}
+	a, x := kernel(&dst[0], &src[0], n)
+	b, y := roundF32Go(dst[2*n*widenGroup:], src[4*n*widenGroup:])
+	return int64(a) + b, max(x, y)
 }

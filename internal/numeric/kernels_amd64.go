@@ -76,3 +76,21 @@ func fp8F32AVX2(dst, src *byte, groups int, divisor float32)
 
 //go:noescape
 func fp8RoundedF32AVX2(dst, src *byte, groups int, divisor float32)
+
+//go:noescape
+func widenF16AVX512(dst, src *byte, groups int)
+
+//go:noescape
+func widenE4M3AVX512(dst, src *byte, groups int, scale float32)
+
+//go:noescape
+func roundF32AVX512(dst, src *byte, groups int) (changed int, bits uint32)
+
+//go:noescape
+func widenF16AVX2(dst, src *byte, groups int)
+
+//go:noescape
+func widenE4M3AVX2(dst, src *byte, groups int, scale float32)
+
+//go:noescape
+func roundF32AVX2(dst, src *byte, groups int) (changed int, bits uint32)

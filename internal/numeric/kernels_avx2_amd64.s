@@ -49,7 +49,16 @@ DATA pool<>+172(SB)/4, $0x40400000
 DATA pool<>+176(SB)/4, $0x40800000
 DATA pool<>+180(SB)/4, $0x40c00000
 DATA pool<>+184(SB)/4, $0x80000000
-GLOBL pool<>(SB), RODATA|NOPTR, $188
+DATA pool<>+188(SB)/4, $0x38000000
+DATA pool<>+192(SB)/4, $0x00008000
+DATA pool<>+196(SB)/4, $0x477fffff
+DATA pool<>+200(SB)/4, $0x00007c00
+DATA pool<>+204(SB)/4, $0x38800000
+DATA pool<>+208(SB)/4, $0x3c000000
+DATA pool<>+212(SB)/4, $0x7fc00000
+DATA pool<>+216(SB)/4, $0x00000078
+DATA pool<>+220(SB)/4, $0x0000ffff
+GLOBL pool<>(SB), RODATA|NOPTR, $224
 
 // func amaxAVX2(src *byte, groups int) (bits uint16)
 // Largest BF16 magnitude of groups of 256 bytes, as an integer.
@@ -1225,6 +1234,177 @@ loop:
 	INCQ DX
 	DECQ CX
 	JNZ loop
+	VZEROUPPER
+	RET
+
+// func widenF16AVX2(dst, src *byte, groups int)
+// float32 of groups of 16 values of binary16. The bits move to their place and the exponent gets the other bias; a
+// subnormal then is 2^-15*(1+m), which twice less 2^-14 is the value: no subnormal float32 slows the loop down.
+TEXT ·widenF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	VPBROADCASTD pool<>+92(SB), Y5
+	VPBROADCASTD pool<>+188(SB), Y6
+	VPBROADCASTD pool<>+8(SB), Y7
+	VPBROADCASTD pool<>+192(SB), Y8
+	VPBROADCASTD pool<>+196(SB), Y9
+	VPBROADCASTD pool<>+200(SB), Y10
+	VBROADCASTSS pool<>+204(SB), Y11
+	VPXOR Y4, Y4, Y4
+loop:
+	VPMOVZXWD 0(SI), Y0
+	VPAND Y5, Y0, Y1
+	VPAND Y10, Y0, Y3
+	VPCMPEQD Y4, Y3, Y3
+	VPSLLD $13, Y1, Y1
+	VPADDD Y6, Y1, Y1
+	VPCMPGTD Y9, Y1, Y2
+	VPAND Y7, Y2, Y2
+	VPOR Y2, Y1, Y1
+	VADDPS Y1, Y1, Y2
+	VSUBPS Y11, Y2, Y2
+	VPBLENDVB Y3, Y2, Y1, Y1
+	VPAND Y8, Y0, Y0
+	VPSLLD $16, Y0, Y0
+	VPOR Y0, Y1, Y1
+	VMOVDQU Y1, 0(DI)
+	VPMOVZXWD 16(SI), Y0
+	VPAND Y5, Y0, Y1
+	VPAND Y10, Y0, Y3
+	VPCMPEQD Y4, Y3, Y3
+	VPSLLD $13, Y1, Y1
+	VPADDD Y6, Y1, Y1
+	VPCMPGTD Y9, Y1, Y2
+	VPAND Y7, Y2, Y2
+	VPOR Y2, Y1, Y1
+	VADDPS Y1, Y1, Y2
+	VSUBPS Y11, Y2, Y2
+	VPBLENDVB Y3, Y2, Y1, Y1
+	VPAND Y8, Y0, Y0
+	VPSLLD $16, Y0, Y0
+	VPOR Y0, Y1, Y1
+	VMOVDQU Y1, 32(DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func widenE4M3AVX2(dst, src *byte, groups int, scale float32)
+// float32 of groups of 16 E4M3 codes times scale, as widenF16 does it; a subnormal is 2^-7*(1+m) at first.
+TEXT ·widenE4M3AVX2(SB), NOSPLIT, $0-28
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y7
+	VPBROADCASTD pool<>+108(SB), Y5
+	VPBROADCASTD pool<>+208(SB), Y6
+	VPBROADCASTD pool<>+112(SB), Y8
+	VPBROADCASTD pool<>+212(SB), Y9
+	VPBROADCASTD pool<>+216(SB), Y10
+	VBROADCASTSS pool<>+28(SB), Y11
+	VPXOR Y4, Y4, Y4
+loop:
+	VPMOVZXBD 0(SI), Y0
+	VPAND Y5, Y0, Y1
+	VPCMPEQD Y5, Y1, Y2
+	VPAND Y10, Y0, Y3
+	VPCMPEQD Y4, Y3, Y3
+	VPSLLD $20, Y1, Y1
+	VPADDD Y6, Y1, Y1
+	VADDPS Y1, Y1, Y12
+	VSUBPS Y11, Y12, Y12
+	VPBLENDVB Y3, Y12, Y1, Y1
+	VMULPS Y7, Y1, Y1
+	VPAND Y8, Y0, Y0
+	VPSLLD $24, Y0, Y0
+	VPXOR Y0, Y1, Y1
+	VPBLENDVB Y2, Y9, Y1, Y1
+	VMOVDQU Y1, 0(DI)
+	VPMOVZXBD 8(SI), Y0
+	VPAND Y5, Y0, Y1
+	VPCMPEQD Y5, Y1, Y2
+	VPAND Y10, Y0, Y3
+	VPCMPEQD Y4, Y3, Y3
+	VPSLLD $20, Y1, Y1
+	VPADDD Y6, Y1, Y1
+	VADDPS Y1, Y1, Y12
+	VSUBPS Y11, Y12, Y12
+	VPBLENDVB Y3, Y12, Y1, Y1
+	VMULPS Y7, Y1, Y1
+	VPAND Y8, Y0, Y0
+	VPSLLD $24, Y0, Y0
+	VPXOR Y0, Y1, Y1
+	VPBLENDVB Y2, Y9, Y1, Y1
+	VMOVDQU Y1, 32(DI)
+	ADDQ $16, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func roundF32AVX2(dst, src *byte, groups int) (changed int, bits uint32)
+// BF16 of groups of 16 float32; counts those that change, and returns the largest magnitude as an integer.
+TEXT ·roundF32AVX2(SB), NOSPLIT, $0-36
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	MOVQ CX, R12
+	SHLQ $4, R12
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPBROADCASTD pool<>+4(SB), Y5
+	VPBROADCASTD pool<>+220(SB), Y6
+	VPBROADCASTD pool<>+88(SB), Y7
+	VPBROADCASTD pool<>+92(SB), Y8
+loop:
+	// R12: values less those that stay
+	VMOVDQU 0(SI), Y0
+	VPAND Y5, Y0, Y2
+	VPMAXUD Y2, Y3, Y3
+	VPAND Y6, Y0, Y2
+	VPCMPEQD Y4, Y2, Y2
+	VMOVMSKPS Y2, AX
+	POPCNTL AX, AX
+	SUBQ AX, R12
+	VPSRLD $16, Y0, Y2
+	VPAND Y7, Y2, Y2
+	VPADDD Y0, Y2, Y2
+	VPADDD Y8, Y2, Y2
+	VPSRLD $16, Y2, Y9
+	VMOVDQU 32(SI), Y0
+	VPAND Y5, Y0, Y2
+	VPMAXUD Y2, Y3, Y3
+	VPAND Y6, Y0, Y2
+	VPCMPEQD Y4, Y2, Y2
+	VMOVMSKPS Y2, AX
+	POPCNTL AX, AX
+	SUBQ AX, R12
+	VPSRLD $16, Y0, Y2
+	VPAND Y7, Y2, Y2
+	VPADDD Y0, Y2, Y2
+	VPADDD Y8, Y2, Y2
+	VPSRLD $16, Y2, Y10
+	VPACKUSDW Y10, Y9, Y9
+	VPERMQ $0xd8, Y9, Y9
+	VMOVDQU Y9, (DI)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	MOVQ R12, changed+24(FP)
+	VMOVDQA Y3, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0x4e, X0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0xb1, X0, X1
+	VPMAXUD X1, X0, X0
+	VMOVD X0, AX
+	MOVL AX, bits+32(FP)
 	VZEROUPPER
 	RET
 

@@ -40,7 +40,16 @@ DATA pool<>+136(SB)/4, $0xc0000000
 DATA pool<>+140(SB)/4, $0xc0400000
 DATA pool<>+144(SB)/4, $0xc0800000
 DATA pool<>+148(SB)/4, $0xc0c00000
-GLOBL pool<>(SB), RODATA|NOPTR, $152
+DATA pool<>+152(SB)/4, $0x38000000
+DATA pool<>+156(SB)/4, $0x00008000
+DATA pool<>+160(SB)/4, $0x47800000
+DATA pool<>+164(SB)/4, $0x00007c00
+DATA pool<>+168(SB)/4, $0x38800000
+DATA pool<>+172(SB)/4, $0x3c000000
+DATA pool<>+176(SB)/4, $0x7fc00000
+DATA pool<>+180(SB)/4, $0x00000078
+DATA pool<>+184(SB)/4, $0x0000ffff
+GLOBL pool<>(SB), RODATA|NOPTR, $188
 
 // func amaxAVX512(src *byte, groups int) (bits uint16)
 // Largest BF16 magnitude of groups of 256 bytes, as an integer.
@@ -1112,6 +1121,120 @@ loop:
 	INCQ DX
 	DECQ CX
 	JNZ loop
+	VZEROUPPER
+	RET
+
+// func widenF16AVX512(dst, src *byte, groups int)
+// float32 of groups of 16 values of binary16. The bits move to their place and the exponent gets the other bias; a
+// subnormal then is 2^-15*(1+m), which twice less 2^-14 is the value: no subnormal float32 slows the loop down.
+TEXT ·widenF16AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	VPBROADCASTD pool<>+56(SB), Z5
+	VPBROADCASTD pool<>+152(SB), Z6
+	VPBROADCASTD pool<>+16(SB), Z7
+	VPBROADCASTD pool<>+156(SB), Z8
+	VPBROADCASTD pool<>+160(SB), Z9
+	VPBROADCASTD pool<>+164(SB), Z10
+	VBROADCASTSS pool<>+168(SB), Z11
+loop:
+	VPMOVZXWD (SI), Z0
+	VPANDD Z5, Z0, Z1
+	VPTESTNMD Z10, Z0, K2
+	VPSLLD $13, Z1, Z1
+	VPADDD Z6, Z1, Z1
+	VPCMPUD $5, Z9, Z1, K1
+	VPORD Z7, Z1, K1, Z1
+	VADDPS Z1, Z1, K2, Z1
+	VSUBPS Z11, Z1, K2, Z1
+	VPANDD Z8, Z0, Z0
+	VPSLLD $16, Z0, Z0
+	VPORD Z0, Z1, Z1
+	VMOVDQU32 Z1, (DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func widenE4M3AVX512(dst, src *byte, groups int, scale float32)
+// float32 of groups of 16 E4M3 codes times scale, as widenF16 does it; a subnormal is 2^-7*(1+m) at first.
+TEXT ·widenE4M3AVX512(SB), NOSPLIT, $0-28
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	VBROADCASTSS scale+24(FP), Z7
+	VPBROADCASTD pool<>+72(SB), Z5
+	VPBROADCASTD pool<>+172(SB), Z6
+	VPBROADCASTD pool<>+76(SB), Z8
+	VPBROADCASTD pool<>+176(SB), Z9
+	VPBROADCASTD pool<>+180(SB), Z10
+	VBROADCASTSS pool<>+40(SB), Z11
+loop:
+	VPMOVZXBD (SI), Z0
+	VPANDD Z5, Z0, Z1
+	VPCMPEQD Z5, Z1, K1
+	VPTESTNMD Z10, Z0, K2
+	VPSLLD $20, Z1, Z1
+	VPADDD Z6, Z1, Z1
+	VADDPS Z1, Z1, K2, Z1
+	VSUBPS Z11, Z1, K2, Z1
+	VMULPS Z7, Z1, Z1
+	VPANDD Z8, Z0, Z0
+	VPSLLD $24, Z0, Z0
+	VPXORD Z0, Z1, Z1
+	VMOVDQA32 Z9, K1, Z1
+	VMOVDQU32 Z1, (DI)
+	ADDQ $16, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func roundF32AVX512(dst, src *byte, groups int) (changed int, bits uint32)
+// BF16 of groups of 16 float32; counts those that change, and returns the largest magnitude as an integer.
+TEXT ·roundF32AVX512(SB), NOSPLIT, $0-36
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+	XORQ R12, R12
+	VPXORD Z3, Z3, Z3
+	VPBROADCASTD pool<>+4(SB), Z5
+	VPBROADCASTD pool<>+184(SB), Z6
+	VPBROADCASTD pool<>+52(SB), Z7
+	VPBROADCASTD pool<>+56(SB), Z8
+loop:
+	VMOVDQU32 (SI), Z0
+	VPANDD Z5, Z0, Z1
+	VPMAXUD Z1, Z3, Z3
+	VPTESTMD Z6, Z0, K1
+	KMOVW K1, AX
+	POPCNTL AX, AX
+	ADDQ AX, R12
+	VPSRLD $16, Z0, Z1
+	VPANDD Z7, Z1, Z1
+	VPADDD Z0, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPSRLD $16, Z1, Z1
+	VPMOVDW Z1, (DI)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	MOVQ R12, changed+24(FP)
+	VEXTRACTI64X4 $1, Z3, Y1
+	VPMAXUD Y1, Y3, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0x4e, X0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0xb1, X0, X1
+	VPMAXUD X1, X0, X0
+	VMOVD X0, AX
+	MOVL AX, bits+32(FP)
 	VZEROUPPER
 	RET
 

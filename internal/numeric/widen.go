@@ -29,6 +29,10 @@ func AmaxF16(src []byte) (amax float32, bad int) {
 // does. It panics when the lengths do not match.
 func WidenF16(dst, src []byte) {
 	checkWiden(len(dst), 2*len(src))
+	active.widenF16(dst, src)
+}
+
+func widenF16Go(dst, src []byte) {
 	for ; len(src) >= 8; src, dst = src[8:], dst[16:] {
 		w := binary.LittleEndian.Uint64(src)
 		binary.LittleEndian.PutUint64(dst, uint64(widenFP16(uint32(w)&0xffff))|uint64(widenFP16(uint32(w>>16)&0xffff))<<32)
@@ -50,10 +54,14 @@ func widenFP16(u uint32) uint32 {
 }
 
 // WidenE4M3 writes v = fl(value(code) * scale) for E4M3 codes as little-endian float32: four bytes of dst per byte of src. It
-// is [DecodeFP8] into bytes. NaN codes give NaN, and a product beyond float32 gives Inf. It panics when the lengths do not
+// is [DecodeFP8] into bytes. NaN codes give NaN (which one is not promised), and a product beyond float32 gives Inf. It panics when the lengths do not
 // match.
 func WidenE4M3(dst, src []byte, scale float32) {
 	checkWiden(len(dst), 4*len(src))
+	active.widenE4M3(dst, src, scale)
+}
+
+func widenE4M3Go(dst, src []byte, scale float32) {
 	for ; len(src) >= 4; src, dst = src[4:], dst[16:] {
 		c, d := binary.LittleEndian.Uint32(src), dst[:16]
 		binary.LittleEndian.PutUint64(d, uint64(math.Float32bits(float32(e4m3Values[c&0xff]*scale)))|uint64(math.Float32bits(float32(e4m3Values[c>>8&0xff]*scale)))<<32)
@@ -91,9 +99,16 @@ func RoundF32(dst, src []byte) (changed int64, bad int) {
 	if len(src) != 2*len(dst) || len(dst)%2 != 0 {
 		panic(fmt.Sprintf("numeric: %d bytes of float32 make half as many of BF16, not %d", len(src), len(dst)))
 	}
+	changed, top := active.roundF32(dst, src)
+	if top < beyondBF16 {
+		return changed, -1
+	}
+	return roundF32Reference(dst, src)
+}
+
+// roundF32Go rounds without looking for what is not finite; top is the largest magnitude as an integer.
+func roundF32Go(dst, src []byte) (changed int64, top uint32) {
 	const half = 0x7fff
-	var top uint32
-	all, rest := src, dst
 	for ; len(src) >= 16; src, dst = src[16:], dst[8:] {
 		p, q := binary.LittleEndian.Uint64(src), binary.LittleEndian.Uint64(src[8:])
 		a, b, c, d := uint32(p), uint32(p>>32), uint32(q), uint32(q>>32)
@@ -109,10 +124,7 @@ func RoundF32(dst, src []byte) (changed int64, bad int) {
 		changed += int64(-(a & 0xffff) >> 31)
 		binary.LittleEndian.PutUint16(dst[2*i:], uint16((a+half+a>>16&1)>>16))
 	}
-	if top < beyondBF16 {
-		return changed, -1
-	}
-	return roundF32Reference(rest, all)
+	return changed, top
 }
 
 // beyondBF16 is the smallest float32 magnitude that rounds to Inf, and larger ones are Inf and NaN.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,8 +25,14 @@ import (
 // BenchmarkRun writes a synthetic checkpoint of about 800 MB, and beside every run copies and syncs the same source files
 // plainly. It reports both rates in source bytes and the quotient of the best times; warm is from the page cache, cold
 // from the disk.
-func BenchmarkRun(b *testing.B) {
-	m := synthetic(b)
+func BenchmarkRun(b *testing.B) { benchmarkRun(b, synthetic(b, safetensors.BF16)) }
+
+// The same model in other dtypes; FP8 has a scale per block of 128 by 128, and its kept tensors are BF16.
+func BenchmarkRunF32(b *testing.B) { benchmarkRun(b, synthetic(b, safetensors.F32)) }
+func BenchmarkRunF16(b *testing.B) { benchmarkRun(b, synthetic(b, safetensors.F16)) }
+func BenchmarkRunFP8(b *testing.B) { benchmarkRun(b, synthetic(b, safetensors.F8E4M3)) }
+
+func benchmarkRun(b *testing.B, m *model.Model) {
 	for _, recipe := range []string{"default", "nvfp4-all-linear"} {
 		for _, cold := range []bool{false, true} {
 			b.Run(recipe+map[bool]string{false: "/warm", true: "/cold"}[cold], func(b *testing.B) {
@@ -105,7 +112,7 @@ func timeCopy(b *testing.B, m *model.Model, dir string) time.Duration {
 }
 
 // synthetic makes a dense Qwen3.5 of 8 layers with normally distributed weights and opens it.
-func synthetic(b *testing.B) *model.Model {
+func synthetic(b *testing.B, d safetensors.Dtype) *model.Model {
 	b.Helper()
 	config := readFile(b, tinyDonor, "config.json")
 	for key, value := range map[string]any{
@@ -130,13 +137,23 @@ func synthetic(b *testing.B) *model.Model {
 	must(b, err)
 	var specs []safetensors.Spec
 	for _, e := range bare.Expected {
-		dtype := safetensors.BF16
-		if len(e.Dtypes) > 0 {
+		dtype := d
+		switch {
+		case len(e.Dtypes) > 0:
 			dtype = e.Dtypes[0]
+		case d == safetensors.F8E4M3 && !projection(e.Name, e.Shape):
+			dtype = safetensors.BF16
+		case d == safetensors.F8E4M3:
+			specs = append(specs, safetensors.Spec{Name: e.Name + "_scale_inv", Dtype: safetensors.F32, Shape: []int64{(e.Shape[0] + 127) / 128, (e.Shape[1] + 127) / 128}})
 		}
 		specs = append(specs, safetensors.Spec{Name: e.Name, Dtype: dtype, Shape: e.Shape})
 	}
 	must(b, bare.Close())
+	if d == safetensors.F8E4M3 {
+		config, err = sjson.SetBytes(config, "quantization_config", map[string]any{"quant_method": "fp8", "weight_block_size": []int{128, 128}})
+		must(b, err)
+		put(b, filepath.Join(dir, "config.json"), config)
+	}
 	must(b, os.Remove(filepath.Join(dir, "model.safetensors")))
 	fill(b, filepath.Join(dir, "model.safetensors"), specs)
 	m, err := model.Open(dir)
@@ -149,18 +166,27 @@ func synthetic(b *testing.B) *model.Model {
 func fill(b *testing.B, path string, specs []safetensors.Spec) {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	table := make([]byte, 1<<20) // BF16
-	for i := 0; i < len(table); i += 2 {
-		binary.LittleEndian.PutUint16(table[i:], numeric.BF16FromFloat32(float32(0.02*rng.NormFloat64())))
+	tables := map[safetensors.Dtype][]byte{}
+	for range 1 << 19 {
+		v := float32(0.02 * rng.NormFloat64())
+		for d, table := range map[safetensors.Dtype][]byte{
+			safetensors.BF16:   binary.LittleEndian.AppendUint16(nil, numeric.BF16FromFloat32(v)),
+			safetensors.F16:    binary.LittleEndian.AppendUint16(nil, numeric.FP16FromFloat32(v)),
+			safetensors.F32:    binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)),
+			safetensors.F8E4M3: {numeric.E4M3FromFloat32(v * 5000)},
+		} {
+			tables[d] = append(tables[d], table...)
+		}
 	}
 	layout, err := safetensors.NewLayout(specs, map[string]string{"format": "pt"})
 	must(b, err)
 	w, err := safetensors.Create(path, layout)
 	must(b, err)
 	for _, t := range layout.Tensors {
+		table := tables[t.Dtype]
 		for off := int64(0); off < t.Bytes(); off += int64(len(table)) {
 			n := min(int64(len(table)), t.Bytes()-off)
-			if t.Dtype == safetensors.F32 {
+			if strings.HasSuffix(t.Name, "_scale_inv") {
 				must(b, w.WriteAt(t.Name, ones(n), off))
 				continue
 			}

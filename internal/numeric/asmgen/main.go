@@ -30,6 +30,9 @@ func generate() map[string]string {
 		fp8AVX512(avx512, "fp8Rounded", true, of)
 	}
 	decodeAVX512(avx512)
+	widenF16AVX512(avx512)
+	widenE4M3AVX512(avx512)
+	roundF32AVX512(avx512)
 	errorAVX512(avx512)
 
 	avx2 := newProgram("avx2")
@@ -42,6 +45,9 @@ func generate() map[string]string {
 		fp8AVX2(avx2, "fp8Rounded", true, of)
 	}
 	decodeAVX2(avx2)
+	widenF16AVX2(avx2)
+	widenE4M3AVX2(avx2)
+	roundF32AVX2(avx2)
 	errorAVX2(avx2)
 
 	return map[string]string{

@@ -24,7 +24,7 @@ func amaxF32AVX512(p *program) {
 		VPMAXUD Z2, Z0, Z0
 		VEXTRACTI64X4 $1, Z0, Y1
 		VPMAXUD Y1, Y0, Y0`)
-	p.lastMaxF32()
+	p.lastMaxF32(16)
 }
 
 func amaxF32AVX2(p *program) {
@@ -44,11 +44,11 @@ func amaxF32AVX2(p *program) {
 		VPMAXUD Y1, Y0, Y0
 		VPMAXUD Y3, Y2, Y2
 		VPMAXUD Y2, Y0, Y0`)
-	p.lastMaxF32()
+	p.lastMaxF32(16)
 }
 
-// lastMaxF32 reduces the eight dwords of Y0 to the kernel's result.
-func (p *program) lastMaxF32() {
+// lastMaxF32 reduces the eight dwords of Y0 to the kernel's result called bits.
+func (p *program) lastMaxF32(at int) {
 	p.op(`
 		VEXTRACTI128 $1, Y0, X1
 		VPMAXUD X1, X0, X0
@@ -57,7 +57,7 @@ func (p *program) lastMaxF32() {
 		VPSHUFD $0xb1, X0, X1
 		VPMAXUD X1, X0, X0
 		VMOVD X0, AX
-		MOVL AX, bits+16(FP)`)
+		MOVL AX, bits+%d(FP)`, at)
 	p.ret()
 }
 
