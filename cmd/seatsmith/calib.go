@@ -127,7 +127,7 @@ It exits 1 when more rows are bad than --allow-bad, 3 when that was not found ou
 			if o.AllowBad, err = allowed(allow, len(lines)); err != nil {
 				return err
 			}
-			if !alone {
+			if !alone && os.Getenv(peer.Marker) == "" {
 				exe, err := os.Executable()
 				if err != nil {
 					return fmt.Errorf("finding this program, to start the second engine: %w", err)

@@ -15,6 +15,10 @@ import (
 	"seatsmith/internal/prompt/ordered"
 )
 
+// Marker is the only variable in a child's environment. A program that finds it is a second engine, and must not start one
+// of its own: a binary that does not know the hidden command would start itself without end.
+const Marker = "SEATSMITH_SECOND_ENGINE"
+
 // ErrNoAnswer says that the second engine died, hung or refused: there is no second opinion on this row.
 var ErrNoAnswer = errors.New("no second opinion")
 
@@ -32,7 +36,7 @@ type Client struct {
 }
 
 // Start prepares a client of a command line that runs [Child], such as this program with its hidden command. The child is
-// started with the first question, with an empty environment.
+// started with the first question, with nothing but [Marker] in its environment.
 func Start(command ...string) *Client {
 	return &Client{command: command, wait: 10 * time.Second}
 }
@@ -65,7 +69,7 @@ func (c *Client) Render(ctx context.Context, source, now string, vars []ordered.
 
 func (c *Client) start() error {
 	cmd := exec.Command(c.command[0], c.command[1:]...)
-	cmd.Env = []string{}
+	cmd.Env = []string{Marker + "=1"}
 	c.stderr = &tail{}
 	cmd.Stderr = c.stderr
 	in, err := cmd.StdinPipe()
