@@ -12,7 +12,7 @@ import (
 type Scheme string
 
 const (
-	BF16       Scheme = "bf16"        // kept as it is in the source, whatever its dtype
+	BF16       Scheme = "bf16"        // kept: as it is in the source, or in BF16 of an F16, F32 or FP8 one
 	NVFP4W4A4  Scheme = "nvfp4-w4a4"  // FP4 weights and FP4 activations under a calibrated global scale
 	NVFP4W4A16 Scheme = "nvfp4-w4a16" // FP4 weights, activations stay BF16
 	FP8Tensor  Scheme = "fp8-tensor"  // one scale per weight, one calibrated scale per input
@@ -50,7 +50,7 @@ func (s Scheme) StaticInput() bool { return s == NVFP4W4A4 || s == FP8Tensor }
 type Part string
 
 const (
-	PartKept        Part = "kept"         // source bytes, untouched
+	PartKept        Part = "kept"         // source bytes, or its values in BF16
 	PartCodes       Part = "codes"        // NVFP4 nibbles [out, in/2] U8, or FP8 [out, in]
 	PartBlockScale  Part = "block-scale"  // E4M3 [out, in/16]
 	PartGlobalScale Part = "global-scale" // F32 [1]
