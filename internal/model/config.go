@@ -62,6 +62,10 @@ type Config struct {
 
 	Tower *VisionTower // the sizes of vision_config, for a family that builds the tower
 
+	denseLayers []int64 // layers of a mixture that have one MLP all the same
+	mlpBias     bool    // gate, up and down have biases
+	biasesRead  bool    // the server's class builds the biases that attention_bias promises
+
 	tied   map[string]bool   // tie_word_embeddings as it stands, by place ("text_config", "")
 	dtypes map[string]string // dtype fields as they stand, by full field name
 }

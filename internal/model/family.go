@@ -10,7 +10,7 @@ import (
 type family interface {
 	// name is what inspect prints and plans record.
 	name() string
-	// textModelType is the model_type of the language model's configuration that the server's class asks for.
+	// textModelType is the model_type of the language model's configuration that the server's class asks for, "" when any does.
 	textModelType() string
 	// read takes the sizes that shapes follow from out of the language model's configuration.
 	read(c *Config, text *fields)
@@ -47,6 +47,12 @@ var classes = []class{
 	{"Qwen3_5ForCausalLM", qwen35{}, false},
 	{"Qwen3_5MoeForConditionalGeneration", qwen35moe{}, true},
 	{"Qwen3_5MoeForCausalLM", qwen35moe{}, false},
+	{"Qwen3NextForCausalLM", qwen3next{}, false},
+	{"LlamaForCausalLM", llama, false},
+	{"MistralForCausalLM", mistral, false},
+	{"Qwen2ForCausalLM", qwen2, false},
+	{"Qwen3ForCausalLM", qwen3, false},
+	{"Qwen3MoeForCausalLM", qwen3moe, false},
 }
 
 func classOf(architecture string) (class, bool) {

@@ -185,3 +185,25 @@ func (f *fields) object(key string) gjson.Result {
 	}
 	return v
 }
+
+// indexes reads a list of layer indexes below limit, nil when it is absent.
+func (f *fields) indexes(key string, limit int64) []int64 {
+	v, ok := f.get(key)
+	if !ok {
+		return nil
+	}
+	if !v.IsArray() {
+		f.complain(key, "a list of layers", v)
+		return nil
+	}
+	var out []int64
+	for _, e := range v.Array() {
+		n, err := strconv.ParseInt(e.Raw, 10, 64)
+		if err != nil || n < 0 || n >= limit {
+			f.complain(key, fmt.Sprintf("layers from 0 to %d", limit-1), e)
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
+}

@@ -107,7 +107,7 @@ func (m *Model) judge() {
 // model_type" for any other (vLLM 017e9f4448, models/qwen3_5.py). An absent one takes the class's own.
 func (m *Model) judgeModelType() (playbook.Finding, bool) {
 	want, got := m.family.textModelType(), m.Config.TextModelType
-	if got == "" || got == want || !m.Config.Nested && buildsVision(m.Config) {
+	if got == "" || want == "" || got == want || !m.Config.Nested && buildsVision(m.Config) {
 		return playbook.Finding{}, false
 	}
 	return playbook.New("arch-unknown", configFile+": "+m.Config.TextPlace()+"model_type",

@@ -53,6 +53,9 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 			misplaced++
 		}
 	}
+	if !m.head.grafts() {
+		return nil
+	}
 	field := m.head.field(m.Config)
 	switch {
 	case !m.Config.HeadLayersSet && stored > 0:

@@ -141,7 +141,7 @@ func (m *Model) fateOf(name string) string {
 // does not read it: models/qwen3_next.py builds q, k and v with a bias when qkv_bias says so and o without one, and a
 // stored bias without a place is skipped.
 func (m *Model) judgeBiases() []playbook.Finding {
-	if !m.Config.AttentionBias {
+	if !m.Config.AttentionBias || m.Config.biasesRead {
 		return nil
 	}
 	first, n := "", 0

@@ -164,6 +164,11 @@ const (
 // textPrefix is what the class wants names of the language model to begin with. The text-only class takes both spellings
 // (vLLM, since 2026-08-06, vllm-project/vllm#50355), so there it is the one that is stored.
 func (m *Model) textPrefix(c class) string {
+	switch c.family.(type) {
+	case qwen35, qwen35moe:
+	default:
+		return flatPrefix
+	}
 	if c.vision || !m.anyName(flatPrefix+"layers.") && m.anyName(wrappedPrefix+"layers.") {
 		return wrappedPrefix
 	}

@@ -106,6 +106,11 @@ const otherDonor = "give the base model that this fine-tune was made from, as it
 
 // compareModels looks at what the two configurations say, before any shape.
 func compareModels(body, donor *Model, head []*Tensor) (playbook.Finding, bool) {
+	if !body.head.grafts() {
+		return playbook.New("donor-headless", donorSubject(body),
+			fmt.Sprintf("checkpoints of family %s have no head of their own: no donor can give one", body.Family),
+			"leave --donor out; to speculate with this family, serve a drafter from a repository of its own beside it"), true
+	}
 	if len(head) == 0 {
 		message := fmt.Sprintf("no tensor of the donor begins with %q", body.head.place())
 		if n := len(donor.respelled); n > 0 && donor.hasRole(RoleHead) {

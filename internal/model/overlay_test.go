@@ -86,7 +86,7 @@ func TestADonorIsRefusedByName(t *testing.T) {
 		{"another depth", "donor-stranger", func(f *folder) { f.set("text_config.num_hidden_layers", 8) }, []string{"its num_hidden_layers is 8 (the body's 4)"}},
 		{"another vocabulary", "donor-stranger", func(f *folder) { f.set("text_config.vocab_size", 4096) }, []string{"its vocab_size is 4096 (the body's 2048)"}},
 		{"another width", "donor-stranger", func(f *folder) { f.set("text_config.hidden_size", 256) }, []string{"its hidden_size is 256 (the body's 128)"}},
-		{"another architecture", "donor-stranger", func(f *folder) { f.set("architectures.0", "Qwen3NextForCausalLM") }, []string{"its architecture is Qwen3NextForCausalLM"}},
+		{"another architecture", "donor-stranger", func(f *folder) { f.set("architectures.0", "Qwen2MoeForCausalLM") }, []string{"its architecture is Qwen2MoeForCausalLM"}},
 		{"other shapes than it says", "donor-stranger", func(f *folder) { f.add("mtp.layers.0.mlp.gate_proj.weight", "BF16", 512, 128) },
 			[]string{"intermediate_size is 512 (the body's 384)", "mtp.layers.0.mlp.gate_proj.weight is [512 128] instead of [384 128]"}},
 		{"a quantized head", "donor-quantized", func(f *folder) { f.add("mtp.fc.weight", "F8_E4M3", 128, 256) }, []string{"mtp.fc.weight is F8_E4M3"}},

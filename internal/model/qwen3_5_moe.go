@@ -41,16 +41,21 @@ func (q qwen35moe) headSizes() []headSize {
 func expertMLP(c *Config) []slot {
 	h, e, m, ms := c.Hidden, c.Experts, c.ExpertIntermediate, c.SharedIntermediate
 	const shared, each = "mlp.shared_expert.gate_up_proj", "mlp.experts.N.gate_up_proj"
-	return []slot{
+	out := []slot{
 		{path: "mlp.gate.weight", role: RoleRouter, shape: []int64{e, h}},
 		{path: "mlp.experts.gate_up_proj", role: RoleExpert, linear: true, shape: []int64{e, 2 * m, h}, variant: allExperts},
 		{path: "mlp.experts.down_proj", role: RoleExpert, linear: true, shape: []int64{e, h, m}, variant: allExperts},
 		{path: "mlp.experts.N.gate_proj.weight", role: RoleExpert, linear: true, fused: each, shape: []int64{m, h}, variant: perExpert},
 		{path: "mlp.experts.N.up_proj.weight", role: RoleExpert, linear: true, fused: each, shape: []int64{m, h}, variant: perExpert},
 		{path: "mlp.experts.N.down_proj.weight", role: RoleExpert, linear: true, shape: []int64{h, m}, variant: perExpert},
+	}
+	if ms == 0 {
+		return out
+	}
+	return append(out, []slot{
 		{path: "mlp.shared_expert.gate_proj.weight", role: RoleSharedExpert, linear: true, fused: shared, shape: []int64{ms, h}},
 		{path: "mlp.shared_expert.up_proj.weight", role: RoleSharedExpert, linear: true, fused: shared, shape: []int64{ms, h}},
 		{path: "mlp.shared_expert.down_proj.weight", role: RoleSharedExpert, linear: true, shape: []int64{h, ms}},
 		{path: "mlp.shared_expert_gate.weight", role: RoleRouter, shape: []int64{1, h}},
-	}
+	}...)
 }

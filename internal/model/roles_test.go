@@ -116,7 +116,7 @@ func TestOnlyWeightsHoldValues(t *testing.T) {
 }
 
 func TestOfAnUnknownArchitectureNothingIsGuessed(t *testing.T) {
-	m := like(t, "tiny").set("architectures.0", "LlamaForCausalLM").open()
+	m := like(t, "tiny").set("architectures.0", "FalconForCausalLM").open()
 	for i := range m.Tensors {
 		if tn := &m.Tensors[i]; tn.Role != model.RoleOther || tn.Layer != -1 || tn.Linear || tn.Fused != "" {
 			t.Fatalf("%+v", tn)
@@ -126,7 +126,7 @@ func TestOfAnUnknownArchitectureNothingIsGuessed(t *testing.T) {
 		t.Errorf("family %q, %d expected, supported %v", m.Family, len(m.Expected), m.Supported())
 	}
 	only(t, m.Findings, "error arch-unknown")
-	says(t, m.Findings, "arch-unknown", `"LlamaForCausalLM"`, "Qwen3_5ForConditionalGeneration")
+	says(t, m.Findings, "arch-unknown", `"FalconForCausalLM"`, "Qwen3_5ForConditionalGeneration")
 }
 
 func TestDenseModelsAndMixturesOfExpertsCanBeQuantized(t *testing.T) {
