@@ -126,6 +126,9 @@ func (a *app) rule(r playbook.Rule) {
 			a.say("  %-8s %s", part.name, printable(strings.TrimSpace(part.text)))
 		}
 	}
+	if len(r.Table) > 0 && !a.quiet {
+		table(a.report(), r.Table)
+	}
 	for _, s := range r.Supersedes {
 		a.say("  %-8s %s, on %s", "replaces", s.ID, s.On)
 	}
@@ -164,7 +167,8 @@ func (a *app) playbookLintCmd(b *book) *cobra.Command {
 		Short: "Judge the playbook, or look for superseded claims in Markdown",
 		Long: `Without a path lint judges the entries: a claim that changed and is not kept, dated, as a superseded one; entries without
 evidence or dates, of unknown chapters, or with links that lead nowhere; with --code ROOT also rule ids that code cites
-without an entry, and the reverse. claims.lock remembers every claim that was made; --seal adds those of new own entries.
+without an entry, and the reverse. claims.lock remembers every claim that was made; --seal adds those of new own entries. With --playbook only the entries of
+that folder are judged.
 
 With paths it looks through Markdown files, and those below folders, for superseded claims in whatever case, emphasis and
 line breaks, and prints the warning header to paste above them. It exits 1 when something is found.`,

@@ -222,6 +222,9 @@ func (b *Book) Search(words []string) []Rule {
 
 func evidenceText(r Rule) string {
 	var b strings.Builder
+	for _, row := range r.Table {
+		b.WriteString(strings.Join(row, " ") + " ")
+	}
 	for _, e := range r.Evidence {
 		b.WriteString(e.Source + " " + e.Date + " " + e.Note + " ")
 	}

@@ -101,6 +101,9 @@ func (b *Book) judgeLedger() []Finding {
 	seen := map[string]bool{}
 	for _, r := range b.entries {
 		seen[r.ID] = true
+		if !b.judged(r) {
+			continue
+		}
 		known := b.sealedOf(r.ID)
 		now := claimHash(r.Claim)
 		switch {
@@ -116,9 +119,11 @@ func (b *Book) judgeLedger() []Finding {
 		}
 	}
 	for _, own := range []bool{false, true} {
-		list := b.ledger
-		if own {
-			list = b.theirs
+		list := b.theirs
+		if !own {
+			if list = b.ledger; b.dir != "" {
+				continue
+			}
 		}
 		var gone []string
 		for id := range list {

@@ -56,6 +56,7 @@ func TestAnEntryThatSaysTooLittleIsRefused(t *testing.T) {
 		{"status: holds", "status: holds\nkind: belief", "kind"},
 		{"status: holds", "status: holds\nchapter: elsewhere", "chapter"},
 		{"status: holds", "status: holds\nsupersedes: [{id: x, on: soon}]", "supersedes[0]"},
+		{"status: holds", "status: holds\ntable: [[a, b], [c]]", "table[1]"},
 		{"status: holds", "status: holds\nphrases: [two words]", "phrases[0]"},
 		{"engines: any", "engine: any", "field engine not found"},
 		{"evidence: [{source: s, date: 2026-08-17, note: n}]", "evidence: []", "no evidence"},

@@ -59,6 +59,15 @@ func (b *Book) section(r Rule, deep bool) string {
 		fmt.Fprintf(&s, " · %s", fold(r.Engines))
 	}
 	fmt.Fprintf(&s, "\n\n%s\n\n", fold(r.Claim))
+	for i, row := range r.Table {
+		s.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if i == 0 {
+			s.WriteString(strings.Repeat("|---", len(row)) + "|\n")
+		}
+	}
+	if len(r.Table) > 0 {
+		s.WriteByte('\n')
+	}
 	if r.Status != "superseded" {
 		fmt.Fprintf(&s, "*Why.* %s\n\n", fold(r.Why))
 	}

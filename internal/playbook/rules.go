@@ -37,6 +37,7 @@ type Rule struct {
 	Supersedes   []Supersession `json:"supersedes,omitempty" yaml:"supersedes"`       // written in the successor, where the old file may not be touched
 	Phrases      []string       `json:"phrases,omitempty" yaml:"phrases"`             // how the claim is repeated elsewhere: words, or "re:" and a pattern (markdown.go)
 	Reproduce    string         `json:"reproduce,omitempty" yaml:"reproduce"`         // the shortest way to see it
+	Table        [][]string     `json:"table,omitempty" yaml:"table"`                 // rows below the claim, the first one the heading
 }
 
 // Supersession says that an entry takes the place of another, since when, and why.
@@ -132,6 +133,11 @@ func (r Rule) check(file string) error {
 	for i, s := range r.Supersedes {
 		if s.ID == "" || s.ID == r.ID || !dated(s.On) {
 			return fmt.Errorf("supersedes[%d]: want the id of another entry and a date YYYY-MM or YYYY-MM-DD, got %q, %q", i, s.ID, s.On)
+		}
+	}
+	for i, row := range r.Table {
+		if len(row) != len(r.Table[0]) || len(row) == 0 {
+			return fmt.Errorf("table[%d]: %d cells, the heading has %d", i, len(row), len(r.Table[0]))
 		}
 	}
 	for i, p := range r.Phrases {
