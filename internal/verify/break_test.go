@@ -59,7 +59,9 @@ func (a accident) rules() []string {
 }
 
 // allAccidents are the tables of all files.
-func allAccidents() []accident { return slices.Concat(accidents, sourceAccidents, codeAccidents) }
+func allAccidents() []accident {
+	return slices.Concat(accidents, sourceAccidents, codeAccidents, modeloptAccidents)
+}
 
 // verdict is what the gravest of the rules comes to.
 func (a accident) verdict() string {
@@ -82,7 +84,13 @@ var accidents = []accident{
 	{name: "class that the version does not know", rule: "engine-too-old", make: textOnly, engine: "vllm@0.26"},
 	{name: "head of a text-only class before 0.28", rule: "engine-too-old", make: textOnly, engine: "vllm@0.27"},
 	{name: "architecture of another family", rule: "arch-unknown", notChecked: "server's modules",
-		do: func(f *folder) { f.set("architectures", []string{"LlamaForCausalLM"}) }},
+		do: func(f *folder) { f.set("architectures", []string{"NoSuchForCausalLM"}) }},
+	{name: "class whose loader was not read", rule: "loader-unread?", notChecked: "server's modules",
+		do: func(f *folder) { f.set("architectures", []string{"GPT2LMHeadModel"}) }},
+	{name: "sums of other files", rule: "sums-differ", after: func(t *testing.T, dir string) {
+		writeFile(t, filepath.Join(dir, "SHA256SUMS"), []byte(strings.Repeat("0", 64)+"  config.json\n"))
+		rehash(t, dir)
+	}},
 
 	{name: "orphan weight_shape", rule: "tensor-unexpected", text: "weight_shape", do: func(f *folder) {
 		f.add(down0+".weight_packed", down0+".weight_shape", "I64", []int64{2}, make([]byte, 16))
@@ -167,7 +175,7 @@ var accidents = []accident{
 	{name: "another method than the tensors look like", rule: "quant-method", text: "down_proj.weight_global_scale", do: func(f *folder) { f.set("quantization_config.quant_method", "modelopt") }},
 	{name: "fp8 method over scales per channel", rule: "quant-method", text: "weight_scale", make: fp8Linear, do: func(f *folder) { f.set("quantization_config.quant_method", "fp8") }},
 	{name: "awq method over packed tensors", rule: "quant-method", do: func(f *folder) { f.set("quantization_config.quant_method", "awq") }},
-	{name: "other dialect", rule: "dialect-unread?", notChecked: "modelopt", make: modeloptSpelling},
+	{name: "other dialect", rule: "dialect-unread?", notChecked: "dialect awq", make: otherMethod},
 	{name: "groups that overlap", rule: "groups-overlap?", text: "group_0", do: func(f *folder) {
 		f.set("quantization_config.config_groups.group_2", json.RawMessage(`{"format":"float-quantized","targets":["re:.*layers\\.1\\.mlp\\.down.*"],
 			"weights":{"num_bits":8,"type":"float","strategy":"channel","symmetric":true,"dynamic":false}}`))

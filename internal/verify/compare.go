@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"seatsmith/internal/dialect"
 	"seatsmith/internal/model"
@@ -20,10 +19,14 @@ const (
 // item is a source tensor and how the folder holds it.
 type item struct {
 	source *model.Tensor
+	module string // of the folder: the source's, or one expert's
+	begin  int64  // first element of the source tensor: an expert of a stack begins inside
+	rows   int64
 	stored *model.Tensor // kept: the same tensor
 	scheme dialect.Scheme
 	kind   kind
 	in     int64
+	gated  int64  // head size of a q_proj that holds the output gate as well, 0 for any other
 	eight  *eight // how an FP8 source is read, nil for any other
 }
 
@@ -38,6 +41,8 @@ type outcome struct {
 	rounded   int64 // kept: values that are what the source's round to in BF16
 	values    values
 	err       numeric.Error
+	query     numeric.Error // of a gated q_proj: its rows that are no gate
+	gate      numeric.Error // and those that are
 	rows      int64
 	zeroRows  int64
 	zeroAt    int64
@@ -78,6 +83,8 @@ func (o *outcome) merge(p outcome) {
 	o.differ += p.differ
 	o.rounded += p.rounded
 	o.err.Merge(p.err)
+	o.query.Merge(p.query)
+	o.gate.Merge(p.gate)
 	o.rows += p.rows
 	o.zeroRows += p.zeroRows
 	o.blocks += p.blocks
@@ -100,17 +107,17 @@ func (j *judge) compare(ctx context.Context) error {
 	for i, it := range items {
 		switch {
 		case it.stored != nil && it.recast():
-			tiles = append(tiles, spans(i, it.source.Ref.Tensor.Elements(), keptTile/4)...)
+			tiles = append(tiles, spans(i, it.stored.Ref.Tensor.Elements(), keptTile/4)...)
 		case it.stored != nil:
-			tiles = append(tiles, spans(i, it.source.Bytes(), keptTile)...)
+			tiles = append(tiles, spans(i, it.stored.Bytes(), keptTile)...)
 		default:
-			tiles = append(tiles, spans(i, it.source.Shape()[0], max(1, decodeTile/max(1, it.in)))...)
+			tiles = append(tiles, spans(i, it.rows, max(1, decodeTile/max(1, it.in)))...)
 		}
 	}
 	results := make([]outcome, len(tiles))
 	size := func(i int) int64 {
 		if it := items[tiles[i].of]; it.stored == nil {
-			return tiles[i].n * it.source.Bytes() / max(1, it.source.Shape()[0])
+			return tiles[i].n * it.in * 2
 		}
 		return tiles[i].n
 	}
@@ -168,25 +175,25 @@ func (j *judge) items() []item {
 			k = kindOf(modules[module])
 		}
 		switch {
-		case k == nvfp4 || k == fp8:
-			if scheme, in, ok := decodable(s, modules[module], k); ok {
-				out = append(out, item{source: s, scheme: scheme, kind: k, in: in, eight: j.eights[s.Name]})
+		case k.fp4() || k == fp8:
+			if scheme, in, ok := decodable(s, s.Shape(), modules[module], k); ok {
+				out = append(out, item{source: s, module: module, rows: s.Shape()[0], gated: j.gatedHead(module), scheme: scheme, kind: k, in: in, eight: j.eights[s.Name]})
 			} else if !j.condemned[module] {
 				j.skip("comparison of "+generic(s.Name)+": its quantized form is not one that is decoded here", true)
 			}
-		case k == modelopt || k == odd:
-			j.skip("comparison of quantized weights that are not compressed-tensors NVFP4 or FP8", true)
+		case k == odd:
+			j.skip("comparison of quantized weights that are neither NVFP4 nor FP8", true)
 		case ok:
 			if !slices.Equal(s.Shape(), same.Shape()) || s.Dtype() != same.Dtype() && !((float(s) || j.eights[s.Name] != nil) && float(same)) {
 				if !j.condemned[same.Module] && !j.notes.told(s.Name, "tensor-shape") {
-					j.differs(s, fmt.Sprintf("it is stored as %s, the source has %s", shapeOf(same), shapeOf(s)))
+					j.differs(s, same, fmt.Sprintf("it is stored as %s, the source has %s", shapeOf(same), shapeOf(s)))
 				}
 				continue
 			}
 			j.looked[same.Name] = true
-			out = append(out, item{source: s, stored: same, kind: plain, eight: j.eights[s.Name]})
+			out = append(out, item{source: s, module: module, stored: same, kind: plain, eight: j.eights[s.Name]})
 		case s.Role == model.RoleExpert && j.perExpert(s):
-			j.skip("comparison of routed experts that the source holds in one tensor and the folder one by one", true)
+			out = append(out, j.experts(s)...)
 		case !j.missingTold(s.Name):
 			j.notes.join(part(s), playbook.New("source-missing", s.Name, "the source has the tensor and the folder does not", "write the checkpoint again from its source"))
 		}
@@ -196,25 +203,12 @@ func (j *judge) items() []item {
 
 func shapeOf(t *model.Tensor) string { return fmt.Sprintf("%s %v", t.Dtype(), t.Shape()) }
 
-// perExpert says whether a fused tensor's experts are stored one by one.
-func (j *judge) perExpert(s *model.Tensor) bool {
-	prefix := moduleName(s.Name) + ".0."
-	for i := range j.m.Tensors {
-		if strings.HasPrefix(j.m.Tensors[i].Name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
 // differs notes a kept tensor that is not what the source has.
-func (j *judge) differs(s *model.Tensor, what string) {
-	if t, ok := j.m.Lookup(s.Name); ok {
-		j.blame(t)
-	}
+func (j *judge) differs(s, t *model.Tensor, what string) {
+	j.blame(t)
 	if s.Role == model.RoleHead {
-		j.notes.join("", playbook.New("head-bytes", s.Name, what, "lay the head over again from the donor: drafts are accepted only as often as the head is exact"))
+		j.notes.join("", playbook.New("head-bytes", t.Name, what, "lay the head over again from the donor: drafts are accepted only as often as the head is exact"))
 		return
 	}
-	j.notes.join("", playbook.New("kept-bytes", s.Name, what, "write the checkpoint again from its source, or name the source that it was made from"))
+	j.notes.join("", playbook.New("kept-bytes", t.Name, what, "write the checkpoint again from its source, or name the source that it was made from"))
 }

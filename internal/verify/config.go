@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"seatsmith/internal/engine"
@@ -11,7 +12,7 @@ import (
 
 // quantization reads the block of config.json and judges what the server would refuse before it looks at modules.
 func (j *judge) quantization() error {
-	q, problems, err := engine.ReadQuantization(j.config)
+	q, problems, err := j.readQuantization()
 	if err != nil {
 		return err
 	}
@@ -26,21 +27,24 @@ func (j *judge) quantization() error {
 	j.quant = q
 	j.notes.drop(func(f playbook.Finding) bool { return f.Rule == "quant-config-missing" }) // the server finds it elsewhere
 	switch {
-	case q.Method == engine.CompressedTensors:
+	case q.Method == engine.CompressedTensors, q.ModelOpt != nil && (looks == "modelopt" || j.impossible(q.Method) == ""):
 		j.dialectKnown = true
+	case q.IsModelOpt() && j.impossible(q.Method) == "" && len(problems) > 0:
+		j.quantBroken = true // config-args tells why the server stops
+		j.skip("quantized modules against the server's rules, because their block cannot be read", true)
 	default:
 		j.method(q, looks)
 	}
 	j.standing(q)
 	j.patterns(q)
-	if q.IsModelOpt() && looks == engine.CompressedTensors {
+	if q.IsModelOpt() && !j.dialectKnown && looks == engine.CompressedTensors {
 		problems = nil // the wrong method is the news, not what its block lacks
 	}
 	for _, p := range problems {
 		f := playbook.New("config-args", p.Where, p.Message, "write the arguments as the server knows them")
 		if !p.Serious {
 			f = f.As(playbook.Warning)
-		} else if p.Group != "" {
+		} else if p.Group != "" || q.IsModelOpt() {
 			j.refuse(p.Group)
 		}
 		if p.Serious {
@@ -85,9 +89,32 @@ func (j *judge) entries() {
 		if len(d.Means) > 0 {
 			message += "; it seems to mean " + listed(d.Means, 3)
 		}
-		j.notes.join(d.Reason, playbook.New("ignore-dead", fmt.Sprintf("%s.ignore: %q", j.quant.Key, d.Entry), message,
-			"write the module's whole name as it is on disk, or a pattern that starts re:.*"))
+		j.notes.join(d.Reason, playbook.New("ignore-dead", fmt.Sprintf("%s: %q", j.ignoreKey(), d.Entry), message,
+			j.wholeName()))
 	}
+	for _, o := range j.bound.Overreaches() {
+		if o.Also = j.unmeant(o); len(o.Also) == 0 {
+			continue
+		}
+		j.notes.join("overreach", playbook.New("ignore-overreach", fmt.Sprintf("%s: %q", j.ignoreKey(), o.Entry),
+			"the server finds the entry inside other names as well, and keeps "+listed(o.Also, 3)+" unquantized, too",
+			"write the module's whole name, or end the entry with a dot and a star"))
+	}
+}
+
+// unmeant takes those modules out of what an exclusion covers that are fused with one that it names: "in_proj_b" is found
+// inside the fused name in_proj_ba, and what shares a module with it must be excluded, too.
+func (j *judge) unmeant(o engine.Overreach) []string {
+	core, fused := strings.TrimSuffix(o.Entry, "*"), map[string]bool{}
+	for i := range j.srv.Linears {
+		l := &j.srv.Linears[i]
+		if slices.ContainsFunc(l.Shards, func(s engine.Shard) bool { return s.Name == core || strings.HasSuffix(s.Name, "."+core) }) {
+			for _, s := range l.Shards {
+				fused[s.Name] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(o.Also, func(name string) bool { return fused[name] })
 }
 
 // cacheScales: a key/value cache scheme wants two scales per layer of full attention; without them the server uses 1.

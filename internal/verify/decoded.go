@@ -37,8 +37,7 @@ const mostClipped = 1.02
 
 // decodable says how a module's tensors are decoded for a source weight [out, in]; ok is false when a part is missing,
 // of another dtype or shape.
-func decodable(s *model.Tensor, p parts, k kind) (scheme dialect.Scheme, in int64, ok bool) {
-	shape := s.Shape()
+func decodable(s *model.Tensor, shape []int64, p parts, k kind) (scheme dialect.Scheme, in int64, ok bool) {
 	if len(shape) != 2 || !float(s) && s.Dtype() != safetensors.F8E4M3 {
 		return "", 0, false
 	}
@@ -47,9 +46,10 @@ func decodable(s *model.Tensor, p parts, k kind) (scheme dialect.Scheme, in int6
 		t := p[attr]
 		return t != nil && t.Dtype() == d && slices.ContainsFunc(shapes, func(x []int64) bool { return slices.Equal(x, t.Shape()) })
 	}
-	if k == nvfp4 {
-		ok := in%16 == 0 && is("weight_packed", safetensors.U8, []int64{out, in / 2}) &&
-			is("weight_scale", safetensors.F8E4M3, []int64{out, in / 16}) && is("weight_global_scale", safetensors.F32, []int64{1}, []int64{})
+	if k.fp4() {
+		n := k.spelling()
+		ok := in%16 == 0 && is(n.codes, safetensors.U8, []int64{out, in / 2}) &&
+			is("weight_scale", safetensors.F8E4M3, []int64{out, in / 16}) && is(n.global, safetensors.F32, []int64{1}, []int64{})
 		return dialect.NVFP4W4A16, in, ok
 	}
 	scale := p["weight_scale"]
@@ -57,7 +57,7 @@ func decodable(s *model.Tensor, p parts, k kind) (scheme dialect.Scheme, in int6
 		return "", 0, false
 	}
 	switch {
-	case slices.Equal(scale.Shape(), []int64{out, 1}):
+	case slices.Equal(scale.Shape(), []int64{out, 1}), out > 1 && slices.Equal(scale.Shape(), []int64{out}):
 		return dialect.FP8Channel, in, true
 	case scale.Ref.Tensor.Elements() == 1 && len(scale.Shape()) < 2:
 		return dialect.FP8Tensor, in, true
@@ -67,16 +67,15 @@ func decodable(s *model.Tensor, p parts, k kind) (scheme dialect.Scheme, in int6
 
 // decoded compares some rows of a quantized weight with its source.
 func (j *judge) decoded(it item, at span, b *buffers) (outcome, error) {
-	s := it.source
 	width := width(it.reads())
 	src, err := it.load(at.off*it.in, at.n*it.in, b)
 	if err != nil {
 		return outcome{}, err
 	}
 	dst := b.floats(at.n * it.in)
-	module := moduleName(s.Name)
+	module := it.module
 	stored := raw{}
-	if err := dialect.CompressedTensors().Decode(dst, module, it.scheme, it.in, at.off, at.n, stored.listen(j.read)); err != nil {
+	if err := it.kind.spelling().dialect.Decode(dst, module, it.scheme, it.in, at.off, at.n, stored.listen(j.read)); err != nil {
 		return outcome{}, err
 	}
 	o := outcome{rows: at.n, exact: j.exactly(it)}
@@ -90,10 +89,10 @@ func (j *judge) decoded(it item, at span, b *buffers) (outcome, error) {
 			continue
 		}
 		var scales []byte
-		if it.kind == nvfp4 {
+		if it.kind.fp4() {
 			scales = stored[module+".weight_scale"][r*it.in/16 : (r+1)*it.in/16]
 		}
-		o.wide(it, at.off+r, row, source, scales, j.globals[module+".weight_global_scale"], amax)
+		o.wide(it, at.off+r, row, source, scales, j.divisor(module), amax)
 	}
 	return o, nil
 }
@@ -104,6 +103,12 @@ func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) 
 	e := difference(row, source, d)
 	amax := largest(d, source)
 	o.err.Merge(e)
+	switch {
+	case it.isGate(n):
+		o.gate.Merge(e)
+	case it.gated > 0:
+		o.query.Merge(e)
+	}
 	o.amax = max(o.amax, amax)
 	floor := j.floor(it, n)
 	if amax > 0 && amax >= floor && zero(row) {
@@ -119,7 +124,7 @@ func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) 
 		}
 		o.farRows++
 	}
-	if it.kind != nvfp4 {
+	if !it.kind.fp4() {
 		return amax
 	}
 	width := int64(len(source)) / max(1, it.in)
@@ -148,9 +153,9 @@ func (j *judge) read(name string, p []byte, off int64) (safetensors.Dtype, error
 // scale that a quantizer writes for a block that underflows (0.125, compressed-tensors; modelopt's is smaller). FP8 per
 // tensor: half of E4M3's smallest step. FP8 per channel codes the largest value of a row as 448, so nothing may.
 func (j *judge) floor(it item, row int64) float32 {
-	switch module := moduleName(it.source.Name); it.scheme {
+	switch module := it.module; it.scheme {
 	case dialect.NVFP4W4A16:
-		if g := j.globals[module+".weight_global_scale"]; g > 0 {
+		if g := j.divisor(module); g > 0 {
 			return 1.05 * 0.25 * 0.125 / g
 		}
 	case dialect.FP8Tensor:
@@ -168,7 +173,7 @@ func (j *judge) floor(it item, row int64) float32 {
 func (j *judge) coarse(it item) float32 {
 	switch it.scheme {
 	case dialect.NVFP4W4A16:
-		if g := j.globals[moduleName(it.source.Name)+".weight_global_scale"]; g > 0 {
+		if g := j.divisor(it.module); g > 0 {
 			return 2688 / 448 / g
 		}
 	case dialect.FP8Channel:
@@ -178,7 +183,7 @@ func (j *judge) coarse(it item) float32 {
 }
 
 func bound(k kind) float64 {
-	if k == nvfp4 {
+	if k.fp4() {
 		return boundNVFP4
 	}
 	return boundFP8
@@ -246,19 +251,19 @@ func (j *judge) outcome(it *item, o *outcome, wrong map[string]bool) error {
 
 // keptOutcome judges a tensor that was not quantized.
 func (j *judge) keptOutcome(it *item, o *outcome) error {
-	s := it.source
+	s, name := it.source, it.stored.Name
 	switch {
 	case o.differ > 0 && it.recast():
-		j.differs(s, fmt.Sprintf("it is stored as %s, the source has %s, and %d of its %d values differ, the first at index %d",
-			it.stored.Dtype(), s.Dtype(), o.differ, s.Ref.Tensor.Elements(), o.at))
+		j.differs(s, it.stored, fmt.Sprintf("it is stored as %s, the source has %s, and %d of its %d values differ, the first at index %d",
+			it.stored.Dtype(), s.Dtype(), o.differ, it.stored.Ref.Tensor.Elements(), o.at))
 	case o.differ > 0:
-		j.differs(s, fmt.Sprintf("%d of its %d bytes differ from the source, the first at byte %d", o.differ, s.Bytes(), o.at))
+		j.differs(s, it.stored, fmt.Sprintf("%d of its %d bytes differ from the source, the first at byte %d", o.differ, it.stored.Bytes(), o.at))
 	case it.recast() && it.stored.Dtype() == safetensors.BF16:
-		j.notes.join(string(s.Dtype()), playbook.New("kept-rounded", s.Name,
-			fmt.Sprintf("it is stored as BF16, the source has %s: %d of its %d values were rounded, to nearest, the others are equal", s.Dtype(), o.rounded, s.Ref.Tensor.Elements()),
+		j.notes.join(string(s.Dtype()), playbook.New("kept-rounded", name,
+			fmt.Sprintf("it is stored as BF16, the source has %s: %d of its %d values were rounded, to nearest, the others are equal", s.Dtype(), o.rounded, it.stored.Ref.Tensor.Elements()),
 			"nothing: a server that computes in BF16 rounds the same values"))
 	case it.recast():
-		j.notes.join(string(it.stored.Dtype()), playbook.New("kept-widened", s.Name,
+		j.notes.join(string(it.stored.Dtype()), playbook.New("kept-widened", name,
 			fmt.Sprintf("it is stored as %s, the source has %s; all its values are equal", it.stored.Dtype(), s.Dtype()),
 			"nothing, or store it as the source has it to save the bytes"))
 	}
@@ -275,8 +280,8 @@ func (j *judge) keptOutcome(it *item, o *outcome) error {
 
 // codedOutcome judges a quantized one.
 func (j *judge) codedOutcome(it *item, o *outcome, wrong map[string]bool) {
-	s := it.source
-	module := moduleName(s.Name)
+	s, name := it.source, it.name()
+	module := it.module
 	mse, bound := o.err.RelativeMSE(), bound(it.kind)
 	far := !(mse <= bound)
 	if far {
@@ -287,6 +292,7 @@ func (j *judge) codedOutcome(it *item, o *outcome, wrong map[string]bool) {
 			j.roles[s.Role] = &numeric.Error{}
 		}
 		j.roles[s.Role].Merge(o.err)
+		j.halves(it, o)
 	}
 	if far && slices.Contains(j.suspects, module) {
 		j.faulty[module] = true // the source confirms the suspicion of an inverted scale, which then is the finding
@@ -296,7 +302,7 @@ func (j *judge) codedOutcome(it *item, o *outcome, wrong map[string]bool) {
 		return
 	}
 	clipped := float32(0)
-	if g := j.globals[module+".weight_global_scale"]; it.kind == nvfp4 && g > 0 {
+	if g := j.divisor(module); it.kind.fp4() && g > 0 {
 		clipped = o.amax * g / 2688
 	}
 	if o.zeroRows > 0 || o.collapsed > 0 || o.farRows > 0 || far || clipped > mostClipped {
@@ -304,28 +310,28 @@ func (j *judge) codedOutcome(it *item, o *outcome, wrong map[string]bool) {
 	}
 	switch {
 	case o.zeroRows > 0:
-		j.notes.join("", playbook.New("zero-row", s.Name,
-			fmt.Sprintf("%d of %d rows are zero throughout although the source's are not, the first is row %d", o.zeroRows, s.Shape()[0], o.zeroAt),
+		j.notes.join("", playbook.New("zero-row", name,
+			fmt.Sprintf("%d of %d rows are zero throughout although the source's are not, the first is row %d", o.zeroRows, it.rows, o.zeroAt),
 			"quantize the module again from the source"))
 	case o.collapsed > 0:
 		delete(j.subnormal, module)
 		ratio := ""
-		if g := j.globals[module+".weight_global_scale"]; g > 0 {
+		if g := j.divisor(module); g > 0 {
 			ratio = fmt.Sprintf(" (largest value of the group %.4g)", 2688/g)
 		}
-		j.notes.join("zero", playbook.New("block-collapsed", s.Name,
+		j.notes.join("zero", playbook.New("block-collapsed", name,
 			fmt.Sprintf("%d of %d blocks are zero throughout although the source's are not%s", o.collapsed, o.blocks, ratio),
 			"keep the tensor (and its fused partners) in BF16 or FP8, or repair the outlier in the source").As(playbook.Error))
 	case far:
-		j.notes.join(it.kind.String(), playbook.New("error-bound", s.Name,
+		j.notes.join(it.kind.String(), playbook.New("error-bound", name,
 			fmt.Sprintf("its relative mean squared error is %.4g, %s explains at most %g: codes, scales or tensors are mixed up", mse, it.kind, bound),
 			"quantize the module again from the source, or name the source that it was made from"))
 	case o.farRows > 0:
-		j.notes.join(it.kind.String()+" rows", playbook.New("error-bound", s.Name,
+		j.notes.join(it.kind.String()+" rows", playbook.New("error-bound", name,
 			fmt.Sprintf("%d of %d rows are farther from the source than %s explains (%g), the first is row %d with %.4g", o.farRows, o.rows, it.kind, bound, o.farAt, o.farMSE),
 			"quantize the module again from the source, or name the source that it was made from"))
 	case clipped > mostClipped:
-		j.notes.join("", playbook.New("scale-clips", s.Name,
+		j.notes.join("", playbook.New("scale-clips", name,
 			fmt.Sprintf("its largest value is %.4g, and the stored global scale leaves room up to %.4g: what is above is cut off", o.amax, o.amax/clipped),
 			"quantize the group again with the largest value of all its members"))
 	case o.exact && o.unalike > 0:
@@ -343,9 +349,13 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 // suspected tells of inverted global scales and of blocks outside the window, once it is known what the source says.
 func (j *judge) suspected(wrong map[string]bool) {
 	for _, module := range j.suspects {
-		g := j.globals[module+".weight_global_scale"]
-		f := playbook.New("scale-inverted", module+".weight_global_scale",
-			fmt.Sprintf("it is %v; as a divisor that means a largest weight of %.4g, as modelopt's multiplier one of %.4g", g, 2688/g, 2688*g),
+		name, g := module+".weight_global_scale", j.globals[module+".weight_global_scale"]
+		how := fmt.Sprintf("as a divisor that means a largest weight of %.4g, as modelopt's multiplier one of %.4g", 2688/g, 2688*g)
+		if m, ok := j.globals[module+".weight_scale_2"]; ok {
+			name, g = module+".weight_scale_2", m
+			how = fmt.Sprintf("as a multiplier that means a largest weight of %.4g, as compressed-tensors' divisor one of %.4g", 2688*g, 2688/g)
+		}
+		f := playbook.New("scale-inverted", name, fmt.Sprintf("it is %v; %s", g, how),
 			"store the reciprocal: compressed-tensors divides by 2688/amax, modelopt multiplies by amax/2688")
 		if wrong[module] {
 			f = f.As(playbook.Error)

@@ -37,8 +37,8 @@
 //
 // # What it refuses to know
 //
-// It never imports plan or write. It does not know what was asked for, only what a folder is. It judges the
-// compressed-tensors dialect; a checkpoint in another is reported with what was not checked. It runs no forward pass.
+// It never imports plan or write. It does not know what was asked for, only what a folder is. It judges both dialects,
+// compressed-tensors and modelopt; a checkpoint in another is reported with what was not checked. It runs no forward pass.
 //
 // # Concurrency
 //

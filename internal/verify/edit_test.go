@@ -286,3 +286,14 @@ func modeloptSpelling(t *testing.T) *folder {
 	f.natives = map[string]float32{}
 	return f
 }
+
+// otherMethod is the unquantized fixture under a method whose modules are not simulated.
+func otherMethod(t *testing.T) *folder {
+	dir := filepath.Join(t.TempDir(), "other")
+	if err := os.CopyFS(dir, os.DirFS(donor)); err != nil {
+		t.Fatal(err)
+	}
+	f := load(t, dir)
+	f.set("quantization_config", json.RawMessage(`{"quant_method":"awq","bits":4}`))
+	return f
+}

@@ -30,8 +30,8 @@ func (j *judge) exactly(it item) bool {
 	if _, err := numeric.ParseMath(p.Math); err != nil {
 		return false
 	}
-	if it.kind == nvfp4 {
-		_, ok := j.natives[moduleName(it.source.Name)]
+	if it.kind.fp4() {
+		_, ok := j.natives[it.module]
 		return ok
 	}
 	return true
@@ -54,14 +54,14 @@ func (r raw) listen(read dialect.Reader) dialect.Reader {
 // again codes rows again and counts the blocks (NVFP4) or rows (FP8) that are not what is stored. src is BF16 or
 // float32.
 func (o *outcome) again(j *judge, it item, at span, src []byte, stored raw) {
-	module := moduleName(it.source.Name)
+	module := it.module
 	wide := it.reads() == safetensors.F32
 	m, err := numeric.ParseMath(j.record.Math)
 	if err != nil {
 		return // exactly said otherwise
 	}
-	if it.kind == nvfp4 {
-		codes, scales := stored[module+".weight_packed"], stored[module+".weight_scale"]
+	if it.kind.fp4() {
+		codes, scales := stored[module+"."+it.kind.spelling().codes], stored[module+".weight_scale"]
 		wantCodes, wantScales := make([]byte, len(codes)), make([]byte, len(scales))
 		if q := (numeric.NVFP4{Math: m, Global: j.natives[module]}); wide {
 			q.EncodeF32(wantCodes, wantScales, src)
@@ -117,11 +117,11 @@ func (o *outcome) unlike(row, block int64) {
 // codesDiffer tells of a tensor that is not what its record's arithmetic makes of the source.
 func (j *judge) codesDiffer(it *item, o *outcome) {
 	what, where := "rows", fmt.Sprintf("row %d", o.unlikeRow)
-	if it.kind == nvfp4 {
+	if it.kind.fp4() {
 		what, where = "blocks", fmt.Sprintf("block %d of row %d", o.unlikeBlock, o.unlikeRow)
 	}
-	j.blameModule(moduleName(it.source.Name))
-	j.notes.join(it.kind.String(), playbook.New("codes-differ", it.source.Name,
+	j.blameModule(it.module)
+	j.notes.join(it.kind.String(), playbook.New("codes-differ", it.name(),
 		fmt.Sprintf("%d of %d %s of %s are not what the recorded arithmetic (%s) makes of the source, the first is %s", o.unalike, o.units, what, it.kind, j.record.Math, where),
 		"copy the folder again from where it was made, or quantize again from the source"))
 }
@@ -152,7 +152,7 @@ func (j *judge) shared() {
 				case j.faulty[name]:
 				case j.schemes[name] == dialect.NVFP4W4A16:
 					if want := numeric.NewNVFP4(m, most).Global; math.Float32bits(want) != math.Float32bits(j.natives[name]) {
-						j.otherScale(name+".weight_global_scale", want, j.natives[name], most)
+						j.otherScale(j.globalName(name), want, j.natives[name], most)
 					}
 				case j.schemes[name] == dialect.FP8Tensor:
 					if want, have := numeric.FP8Scale(m, false, j.amaxes[name]), j.tensorScale(name); math.Float32bits(want) != math.Float32bits(have) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"seatsmith/internal/engine"
 	"seatsmith/internal/model"
 	"seatsmith/internal/playbook"
 	"seatsmith/internal/safetensors"
@@ -89,7 +90,7 @@ func (j *judge) added() error {
 
 // generated are companions that every writer makes by itself.
 func generated(name string) bool {
-	return name == "config.json" || name == model.ProvenanceFile || strings.HasSuffix(name, ".index.json")
+	return name == "config.json" || name == engine.FileModelOpt || name == model.ProvenanceFile || strings.HasSuffix(name, ".index.json")
 }
 
 // companion compares one file of the source with the folder's.

@@ -92,7 +92,7 @@ func kept(it item, at span, b *buffers) (outcome, error) {
 		return recast(it.reads(), to, x, y, at), nil
 	}
 	x, y := b.bytes(0, at.n), b.bytes(1, at.n)
-	if err := it.source.ReadAt(x, at.off); err != nil {
+	if err := it.source.ReadAt(x, it.begin*width(to)+at.off); err != nil {
 		return outcome{}, err
 	}
 	if err := it.stored.ReadAt(y, at.off); err != nil {

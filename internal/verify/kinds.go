@@ -14,7 +14,7 @@ const (
 	plain         // weight in a float dtype
 	nvfp4         // compressed-tensors: weight_packed, weight_scale, weight_global_scale
 	fp8           // weight in E4M3
-	modelopt      // weight in U8 with weight_scale_2: the other dialect
+	modelopt      // modelopt's NVFP4: weight in U8, weight_scale, weight_scale_2
 	odd           // something else
 )
 
@@ -79,6 +79,9 @@ func kindFor(s engine.Scheme) kind {
 	case engine.Plain:
 		return plain
 	case engine.W4A4, engine.W4A16:
+		if s.ModelOpt {
+			return modelopt
+		}
 		return nvfp4
 	case engine.FP8:
 		return fp8

@@ -111,6 +111,7 @@ func (j *judge) agree(i int) (kind, bool) {
 func (j *judge) refused(l *engine.Linear, err error) {
 	var part *engine.PartialError
 	var scheme *engine.SchemeError
+	var old *engine.VersionError
 	j.condemn(l)
 	j.blameConfig()
 	switch {
@@ -121,8 +122,10 @@ func (j *judge) refused(l *engine.Linear, err error) {
 	case errors.As(err, &scheme):
 		if !j.refusals[scheme.Group] { // told once, or while the block was read
 			j.refuse(scheme.Group)
-			j.add(playbook.New("config-args", j.quant.Key+".config_groups."+scheme.Group, scheme.Message, "write the arguments as the server knows them"))
+			j.add(playbook.New("config-args", j.groupKey(scheme.Group), scheme.Message, "write the arguments as the server knows them"))
 		}
+	case errors.As(err, &old):
+		j.notes.join("old", playbook.New("engine-too-old", j.engine.String(), err.Error(), "serve with a later version, or write the other dialect"))
 	default:
 		j.notes.join("experts", playbook.New("fused-partial", l.Runtime, err.Error(), "give all projections of the experts the same scheme"))
 	}
@@ -144,27 +147,27 @@ func (j *judge) contradiction(l *engine.Linear, r engine.Resolution, k kind) {
 	switch {
 	case l.InHead() && k == plain:
 		j.notes.join("", playbook.New("head-not-ignored", l.Runtime,
-			fmt.Sprintf("its tensors are unquantized, but %s of %s makes the server build it as %s: %s", target(r), r.Group, r.Scheme, j.headFate()),
-			fmt.Sprintf("add %q and the exact names (%s) to %s.ignore", "re:.*mtp.*", name, j.quant.Key)))
+			fmt.Sprintf("its tensors are unquantized, but %s makes the server build it as %s: %s", target(r), r.Scheme, j.headFate()),
+			fmt.Sprintf("add %q and the exact names (%s) to %s", j.headEntry(), name, j.ignoreKey())))
 	case l.InHead() && r.State == engine.Unquantized:
 		j.notes.join("config", playbook.New("head-quantized", l.Runtime,
 			fmt.Sprintf("it is stored as %s, but the server builds it unquantized (%s)", k, why(r)),
 			"restore the head from the source, or take it out of the ignore list and give it a group"))
 	case (l.Place == engine.Tower || l.Place == engine.Gates) && k == plain:
 		j.notes.join("config", playbook.New("protected-quantized", l.Runtime,
-			fmt.Sprintf("its tensors are unquantized, but %s of %s makes the server build it as %s", target(r), r.Group, r.Scheme),
-			fmt.Sprintf("add %s to %s.ignore", ignoreHint(l), j.quant.Key)))
+			fmt.Sprintf("its tensors are unquantized, but %s makes the server build it as %s", target(r), r.Scheme),
+			fmt.Sprintf("add %s to %s", j.ignoreHint(l), j.ignoreKey())))
 	case l.Place == engine.Tower:
 		j.notes.join("stored", playbook.New("protected-quantized", l.Runtime,
 			fmt.Sprintf("it is stored as %s; the tower stays at source precision", k), "restore it from the source"))
 	case r.State == engine.Unquantized:
 		j.notes.join("tensors", playbook.New("config-contradiction", l.Runtime,
 			fmt.Sprintf("%s is stored as %s, but the server builds the module unquantized (%s)", name, k, why(r)),
-			fmt.Sprintf("either give it a group (and take it out of %s.ignore), or restore it unquantized from the source", j.quantKey())))
+			fmt.Sprintf("either give it a group (and take it out of %s), or restore it unquantized from the source", j.ignoreKey())))
 	default:
 		j.notes.join("config", playbook.New("config-contradiction", l.Runtime,
-			fmt.Sprintf("%s of %s makes the server build it as %s, but %s is stored %s", target(r), r.Group, r.Scheme, name, k),
-			fmt.Sprintf("either name it in %s.ignore (or in the group that it is stored in), or store it as the group says", j.quant.Key)))
+			fmt.Sprintf("%s makes the server build it as %s, but %s is stored %s", target(r), r.Scheme, name, k),
+			fmt.Sprintf("either name it in %s (or in the group that it is stored in), or store it as the group says", j.ignoreKey())))
 	}
 }
 
@@ -194,9 +197,9 @@ func (j *judge) consistent(l *engine.Linear, r engine.Resolution, k kind) {
 	if k == plain && l.InHead() && l.Fused() && r.Ignored && j.bound.Covers(l.Runtime) == engine.No {
 		j.notes.join("", playbook.New("head-portability", l.Runtime,
 			"the ignore list names only its parts; runtimes that match fused names build it quantized and drop its tensors",
-			fmt.Sprintf("add %q to %s.ignore", l.Runtime, j.quant.Key)))
+			fmt.Sprintf("add %q to %s", l.Runtime, j.ignoreKey())))
 	}
-	if k != nvfp4 {
+	if !k.fp4() {
 		return
 	}
 	if q := l.Shards[0]; q.Key == "q_proj" && j.srv.Arch.AttnGate && !l.InHead() {
@@ -234,7 +237,7 @@ func (j *judge) table(l *engine.Linear, i int, s engine.Scheme, k kind) {
 	}
 	for n := range l.Shards {
 		sh, have := &l.Shards[n], j.stored[i][n]
-		if k == nvfp4 && sh.In%16 != 0 {
+		if k.fp4() && sh.In%16 != 0 {
 			continue
 		}
 		needs := s.Tensors(sh.Out, sh.In)
@@ -269,6 +272,9 @@ func (j *judge) table(l *engine.Linear, i int, s engine.Scheme, k kind) {
 
 // lacking: a tensor that the server reads is not there.
 func (j *judge) lacking(sh *engine.Shard, need engine.Need, k kind) {
+	if need.Optional {
+		return
+	}
 	base := sh.Name + ".weight"
 	if need.Suffix == "bias" {
 		base = sh.Name + ".bias"

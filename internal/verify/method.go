@@ -8,7 +8,7 @@ import (
 	"seatsmith/internal/playbook"
 )
 
-// method judges a block of another dialect than compressed-tensors. looks is the dialect of the stored tensors.
+// method judges a block that is not resolved: of another dialect, or of none. looks is the dialect of the stored tensors.
 func (j *judge) method(q *engine.Quantization, looks string) {
 	j.quantBroken = true
 	subject := q.Key + ".quant_method"
@@ -39,7 +39,7 @@ func (j *judge) method(q *engine.Quantization, looks string) {
 		j.skip("quantized modules against the server's rules, because the method is not that of the tensors", true)
 	default:
 		j.add(playbook.New("dialect-unread", subject,
-			fmt.Sprintf("%q is another dialect than compressed-tensors and is not judged by this version", q.Method),
+			fmt.Sprintf("%q is another dialect than compressed-tensors and modelopt, and is not judged by this version", q.Method),
 			"check the folder with the server itself"))
 		j.skip("quantized modules: dialect "+q.Method+" is not judged by this version", true)
 	}
@@ -92,7 +92,7 @@ func (j *judge) standing(q *engine.Quantization) {
 			"the block stands inside text_config, where only vLLM looks, and only when the top level has none",
 			"move it to the top level of config.json").As(playbook.Warning))
 	}
-	if j.dialectKnown && q.Written != q.Method {
+	if j.dialectKnown && q.Written != q.Method && !(q.IsModelOpt() && strings.HasPrefix(q.Written, "modelopt")) {
 		j.add(playbook.New("quant-method", q.MethodKey+".quant_method",
 			fmt.Sprintf("it is spelled %q; vLLM reads that as %q, other readers compare letter for letter and refuse it", q.Written, q.Method),
 			fmt.Sprintf("write %q", q.Method)).As(playbook.Warning))

@@ -79,8 +79,8 @@ func (j *judge) claims() {
 	if p.Tool != "seatsmith" {
 		j.badRecord("tool", fmt.Sprintf("it says it was written by %q, and only seatsmith writes it", p.Tool))
 	}
-	if j.quant != nil && p.Dialect != "" && p.Dialect != j.quant.Method && !j.notes.any("quant-method") {
-		j.badRecord("dialect", fmt.Sprintf("it says the dialect is %q, config.json says %q", p.Dialect, j.quant.Method))
+	if j.quant != nil && p.Dialect != "" && p.Dialect != j.dialectName() && !j.notes.any("quant-method") {
+		j.badRecord("dialect", fmt.Sprintf("it says the dialect is %q, config.json says %q", p.Dialect, j.dialectName()))
 	}
 	if p.Groups != "" && p.Groups != groupsServer && p.Groups != groupsPeer {
 		j.badRecord("groups", fmt.Sprintf("it says that scales are shared as in %q, which is not known", p.Groups))
@@ -124,12 +124,17 @@ func (j *judge) native() {
 	for i := range j.m.Tensors {
 		t := &j.m.Tensors[i]
 		module := moduleName(t.Name)
-		if t.Suffix != "weight_global_scale" || j.faulty[module] || j.condemned[module] || j.expected[t.Base] == nil {
+		if t.Name != j.globalName(module) || j.faulty[module] || j.condemned[module] || j.expected[t.Base] == nil {
 			continue
 		}
 		stored, read := j.globals[t.Name]
 		global, recorded := p.Native[module]
-		switch want := (numeric.NVFP4{Math: m, Global: global}).Divisor(); {
+		q := numeric.NVFP4{Math: m, Global: global}
+		want := q.Divisor()
+		if t.Suffix == "weight_scale_2" {
+			want = q.Multiplier()
+		}
+		switch {
 		case !recorded:
 			j.notes.join("native", playbook.New("provenance-bad", t.Name, "the record has no native scale for the module, so a conversion and back would not give the same bytes", "write the module again"))
 		case !read: // scale-bad or tensor-dtype tells of it
@@ -142,8 +147,9 @@ func (j *judge) native() {
 	}
 	var ghosts []string
 	for _, module := range slices.Sorted(maps.Keys(p.Native)) {
-		_, ok := j.m.Lookup(module + ".weight_global_scale")
-		if !ok && !j.condemned[module] && !j.missingTold(module+".weight") && !j.notes.told(module+".weight_global_scale", "tensor-missing") {
+		name := j.globalName(module)
+		_, ok := j.m.Lookup(name)
+		if !ok && !j.condemned[module] && !j.missingTold(module+".weight") && !j.notes.told(name, "tensor-missing") {
 			ghosts = append(ghosts, module)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"seatsmith/internal/model"
@@ -100,8 +101,12 @@ func (s *scan) read(m *model.Model, at span, b *buffers) error {
 
 // silenced looks for blocks whose scale is zero while their codes are not: no quantizer writes that.
 func (s *scan) silenced(m *model.Model, scales []byte, at span, b *buffers) error {
-	t, ok := m.Lookup(strings.TrimSuffix(s.t.Name, "weight_scale") + "weight_packed")
-	if !ok || t.Bytes() != 8*s.t.Bytes() {
+	module := strings.TrimSuffix(s.t.Name, "weight_scale")
+	t, ok := m.Lookup(module + "weight_packed")
+	if !ok {
+		t, ok = m.Lookup(module + "weight") // modelopt
+	}
+	if !ok || t.Dtype() != safetensors.U8 || t.Bytes() != 8*s.t.Bytes() {
 		return nil
 	}
 	codes := b.bytes(1, 8*at.n)
@@ -200,7 +205,7 @@ func (j *judge) judgeScans(list []scan) {
 			j.notes.join(s.t.Suffix, playbook.New("scale-bad", s.t.Name,
 				fmt.Sprintf("value %d is %s; %d of its %d values are bad, in %d of %d tensors %s", s.first, s.what, s.bad, s.values, bad[s.t.Suffix], all[s.t.Suffix], s.t.Suffix),
 				"quantize the module again from the source; an expert that saw no activations takes the scale of its layer"))
-		case s.t.Suffix == "weight_global_scale" || s.t.Suffix == "input_global_scale":
+		case slices.Contains([]string{"weight_global_scale", "input_global_scale", "weight_scale_2", "input_scale"}, s.t.Suffix):
 			if s.t.Dtype() != safetensors.F32 { // tensor-dtype tells of it
 				continue
 			}
@@ -226,11 +231,11 @@ type blocks struct{ some, of int64 }
 func (j *judge) explained(module string) { j.faulty[module] = true }
 
 // inverted: compressed-tensors stores a divisor, 2688 over the largest weight; a value below 1 would mean a weight
-// above 2688, and looks like modelopt's multiplier.
+// above 2688, and looks like modelopt's multiplier. For the same reason modelopt's multiplier is never above 1.
 func (j *judge) inverted() {
 	for i := range j.m.Tensors {
 		t := &j.m.Tensors[i]
-		if g, ok := j.globals[t.Name]; ok && t.Suffix == "weight_global_scale" && g < 1 {
+		if g, ok := j.globals[t.Name]; ok && (t.Suffix == "weight_global_scale" && g < 1 || t.Suffix == "weight_scale_2" && g > 1 && j.quant != nil && j.quant.IsModelOpt()) {
 			j.suspects = append(j.suspects, moduleName(t.Name)) // a suspicion: it explains nothing until the source says so
 		}
 	}
@@ -259,7 +264,9 @@ func (j *judge) fusedScales() {
 		}
 		for _, g := range groups {
 			j.oneScale(i, g, "weight_global_scale", playbook.Error)
+			j.oneScale(i, g, "weight_scale_2", playbook.Error)
 			j.oneScale(i, g, "input_global_scale", playbook.Warning)
+			j.oneScale(i, g, "input_scale", playbook.Warning)
 		}
 	}
 }
@@ -275,7 +282,7 @@ func (j *judge) oneScale(i int, group []int, attr string, severity playbook.Seve
 			return
 		}
 		g, ok := j.globals[t.Name]
-		if !ok || attr == "weight_global_scale" && j.faulty[l.Shards[n].Name] {
+		if !ok || severity == playbook.Error && j.faulty[l.Shards[n].Name] {
 			return
 		}
 		names, tensors = append(names, l.Shards[n].Name), append(tensors, t)
@@ -293,7 +300,7 @@ func (j *judge) oneScale(i int, group []int, attr string, severity playbook.Seve
 	}
 	j.notes.join(attr, playbook.New("fused-scale", names[0]+"."+attr,
 		fmt.Sprintf("the server uses one number for %s, and they differ by a factor of %.4g: %s", strings.Join(names, ", "), high/low, strings.Join(values, ", ")),
-		"quantize the group with one shared scale: the smallest divisor, which belongs to the largest weight").As(severity))
+		"quantize the group with one shared scale: the smallest divisor (the largest multiplier), which belongs to the largest weight").As(severity))
 }
 
 // moduleName is a tensor's name without its last component.

@@ -147,6 +147,8 @@ func (j *judge) derived(t *model.Tensor) bool {
 var partsOf = map[kind][]string{
 	nvfp4: {"weight_packed", "weight_scale", "weight_global_scale", "input_global_scale"},
 	fp8:   {"weight_scale", "input_scale"},
+
+	modelopt: {"weight_scale", "weight_scale_2", "input_scale"},
 }
 
 // part is what a tensor that came or went belongs to: a head comes and goes as a whole.

@@ -178,7 +178,7 @@ var sourceAccidents = []accident{
 	{name: "processor changed, without a record", rule: "companion-changed provenance-missing (info)", withSource: true, do: func(f *folder) { f.edit("preprocessor_config.json", "patch_size", 99) }, after: unrecord},
 	{name: "companion in another layout, without a record", rule: "companion-changed (info) provenance-missing (info)", withSource: true, do: func(f *folder) { f.edit("generation_config.json", "temperature", nil) }, after: unrecord},
 	{name: "file that the source does not have", rule: "companion-changed?", withSource: true, text: "params.json", do: replace("params.json", "{}")},
-	{name: "another tool's configuration, record brought up to date", rule: "companion-changed?", withSource: true, text: "hf_quant_config.json", do: replace("hf_quant_config.json", "{}")},
+	{name: "another tool's configuration, record brought up to date", rule: "quant-files-differ", withSource: true, text: "hf_quant_config.json", do: replace("hf_quant_config.json", "{}")},
 	{name: "weights of another format, record brought up to date", rule: "companion-changed?", withSource: true, text: "pytorch_model.bin", do: replace("pytorch_model.bin", "x")},
 	{name: "scale of a cache that nothing declares", rule: "source-extra", withSource: true, text: "k_scale", do: func(f *folder) {
 		f.add(attn3+"o_proj.weight", attn3+"k_scale", safetensors.F32, []int64{1}, f32(0.5))
@@ -347,7 +347,7 @@ func TestWhatCouldNotBeJudgedIsSaid(t *testing.T) {
 		do   func(f *folder)
 		want bool
 	}{
-		{"other dialect", modeloptSpelling, func(*folder) {}, true},
+		{"other dialect", otherMethod, func(*folder) {}, true},
 		{"integer group", nil, func(f *folder) {
 			f.set(group0+"format", "pack-quantized")
 			f.set(group0+"weights", json.RawMessage(`{"num_bits":4,"type":"int","strategy":"group","group_size":128,"symmetric":true}`))

@@ -144,6 +144,7 @@ func (it *item) reads() safetensors.Dtype {
 // load reads n elements of the source from element at into the buffer, in the dtype of reads.
 func (it *item) load(at, n int64, b *buffers) ([]byte, error) {
 	dst := b.bytes(0, n*width(it.reads()))
+	at += it.begin
 	switch d := it.source.Dtype(); d {
 	case safetensors.BF16, safetensors.F32:
 		return dst, it.source.ReadAt(dst, at*width(d))

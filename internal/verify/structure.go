@@ -17,9 +17,14 @@ func (j *judge) structure() {
 	srv, err := engine.Build(j.engine, j.config, drafter)
 	if err != nil {
 		var old *engine.OldError
+		var class *engine.ClassError
 		switch {
 		case errors.As(err, &old):
 			j.add(playbook.New("engine-too-old", j.engine.String(), err.Error(), "serve with a later version, or keep the wrapper class"))
+		case errors.As(err, &class) && class.Registered:
+			// a class that this program has no family for is no fault of the checkpoint's
+			j.notes.drop(func(f playbook.Finding) bool { return f.Rule == "arch-unknown" })
+			j.add(playbook.New("loader-unread", class.Class, err.Error()+": nothing here says that the checkpoint loads, or that its head drafts", "try the checkpoint on the server itself before it takes a seat"))
 		case !j.notes.about("config.json"): // else package model said what is wrong with it
 			j.add(playbook.New("arch-unknown", "config.json", err.Error(), "correct config.json, or serve with a version that knows the class"))
 		}

@@ -21,7 +21,8 @@ type Options struct {
 	Progress func(stage string, done, total int64)
 }
 
-// RoleError is the weight error of one role against the source, over its quantized tensors: the sum of squared
+// RoleError is the weight error of one role against the source, over its quantized tensors (and of the two halves of gated
+// q_proj, "q_proj.query" and "q_proj.gate"): the sum of squared
 // differences over the sum of squared source values, and the largest absolute difference.
 type RoleError struct {
 	RelativeMSE float64 `json:"relative_mse"`
@@ -126,6 +127,7 @@ type judge struct {
 	subnormal map[string]blocks
 	suspects  []string // modules whose global scale looks inverted
 	roles     map[model.Role]*numeric.Error
+	gates     map[string]*numeric.Error // of gated q_proj, its two halves
 
 	comparable       bool               // there is a source, and it is one
 	amaxes           map[string]float32 // largest source magnitude of the modules that were coded again and are equal
@@ -215,6 +217,9 @@ func (j *judge) done() *Report {
 	r.TensorsChecked = len(j.m.Tensors)
 	for role, sum := range j.roles {
 		r.ErrorByRole[string(role)] = RoleError{RelativeMSE: sum.RelativeMSE(), Max: sum.MaxAbs}
+	}
+	for half, sum := range j.gates {
+		r.ErrorByRole[half] = RoleError{RelativeMSE: sum.RelativeMSE(), Max: sum.MaxAbs}
 	}
 	switch worst := playbook.Worst(r.Findings); {
 	case worst == playbook.Error:

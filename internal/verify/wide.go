@@ -38,7 +38,7 @@ func (o *outcome) wide(it item, n int64, row []float32, source, scales []byte, g
 	d := it.reads()
 	w := width(d)
 	at := func(i int) float64 { return float64(floatAt(d, source[int64(i)*w:])) }
-	if it.kind != nvfp4 {
+	if !it.kind.fp4() {
 		off := false
 		for i, v := range row {
 			x := at(i)
@@ -76,7 +76,7 @@ func (o *outcome) gain() (g float64, ok bool) {
 }
 
 func gainBound(k kind) float64 {
-	if k == nvfp4 {
+	if k.fp4() {
 		return gainNVFP4
 	}
 	return gainFP8
@@ -88,17 +88,17 @@ func (j *judge) tooWide(it *item, o *outcome) bool {
 	g, ok := o.gain()
 	switch {
 	case ok && !(math.Abs(g-1) <= gainBound(it.kind)):
-		j.notes.join(it.kind.String()+" gain", playbook.New("error-bound", it.source.Name,
+		j.notes.join(it.kind.String()+" gain", playbook.New("error-bound", it.name(),
 			fmt.Sprintf("its values are %.4g times the source's in the mean, %s explains 1 within %g: a scale is off", g, it.kind, gainBound(it.kind)), fix))
-	case o.unalike > 0 && it.kind == nvfp4:
-		j.notes.join("blocks", playbook.New("error-bound", it.source.Name,
+	case o.unalike > 0 && it.kind.fp4():
+		j.notes.join("blocks", playbook.New("error-bound", it.name(),
 			fmt.Sprintf("%d of %d blocks have more error than half of their content, the first is block %d of row %d: codes or scales are mixed up", o.unalike, o.units, o.unlikeBlock, o.unlikeRow), fix))
 	case o.unalike > 0:
-		j.notes.join("elements", playbook.New("error-bound", it.source.Name,
+		j.notes.join("elements", playbook.New("error-bound", it.name(),
 			fmt.Sprintf("%d of %d rows have values that no rounding to FP8 explains, the first is row %d: codes or scales are mixed up", o.unalike, o.units, o.unlikeRow), fix))
 	default:
 		return false
 	}
-	j.blameModule(moduleName(it.source.Name))
+	j.blameModule(it.module)
 	return true
 }
