@@ -205,6 +205,7 @@ var sources = []struct {
 	{"FP8 block", safetensors.F8E4M3, [2]int64{16, 32}},
 	{"FP8 tensor", safetensors.F8E4M3, [2]int64{37, 80}},
 	{"FP8 channel", safetensors.F8E4M3, [2]int64{1, 80}},
+	{"FP8 one large block", safetensors.F8E4M3, [2]int64{math.MaxInt32, 128}},
 }
 
 func TestEverySourceIsQuantizedStraightFromItsFloat32Values(t *testing.T) {

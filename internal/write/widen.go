@@ -35,7 +35,7 @@ func (c *check) findScale(w *work) error {
 	case s.Block[0] < 1 || s.Block[1] < 1:
 		return fmt.Errorf("blocks of %v have no element", s.Block)
 	}
-	v := &scales{ref: t.Ref, origin: t.Origin, out: 1, in: 1, block: s.Block}
+	v := &scales{ref: t.Ref, origin: t.Origin, out: 1, in: 1}
 	shape := w.ref.Tensor.Shape
 	if n := len(shape); n > 0 {
 		v.in = shape[n-1]
@@ -43,7 +43,8 @@ func (c *check) findScale(w *work) error {
 			v.out = shape[n-2]
 		}
 	}
-	v.down, v.across = (v.out+s.Block[0]-1)/s.Block[0], (v.in+s.Block[1]-1)/s.Block[1]
+	v.block = [2]int64{min(s.Block[0], max(v.out, 1)), min(s.Block[1], max(v.in, 1))} // a block may be larger than the matrix
+	v.down, v.across = (v.out+v.block[0]-1)/v.block[0], (v.in+v.block[1]-1)/v.block[1]
 	if v.out*v.in > 0 {
 		if want := count(shape) / (v.out * v.in) * v.down * v.across; count(t.Shape()) != want {
 			return fmt.Errorf("scales %s are %v; blocks of %v of %v need %d: make the plan again", s.Name, t.Shape(), s.Block, shape, want)
