@@ -26,7 +26,8 @@
 // reasons. In short: experts untouched beside anything trained are an error; another role of Linears is an error when
 // norms, convolutions or state changed too, since no adapter touches those and whoever trained them trained everything;
 // else it is a warning, because a LoRA on attention alone and an edit of few directions look exactly like that. Who
-// knows what was trained says so (Options.Trained), and then only that is the question.
+// knows what was trained says so (Options.Trained), and then only that is the question. Where neither side's architecture is
+// known, roles are guessed from names, and the report says so.
 //
 // # What it refuses to know
 //

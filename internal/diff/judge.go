@@ -45,7 +45,7 @@ func (c *comparison) judge() {
 	c.layers()
 	c.experts()
 	if c.body.Family == "" && c.base.Family == "" {
-		c.r.NotChecked = append(c.r.NotChecked, "roles: the architecture is unknown, so only names and layers were judged")
+		c.r.NotChecked = append(c.r.NotChecked, "whether the roles are right: the architecture is unknown, so they are guessed from names")
 	}
 }
 
@@ -166,7 +166,7 @@ func (c *comparison) half(role model.Role, whole string) {
 		switch {
 		case k.Role != role:
 		case k.Changed > 0:
-			gates = gates || strings.Contains(k.Name, "gate") || strings.Contains(k.Name, "up_proj")
+			gates = gates || strings.Contains(k.Name, "gate") || strings.Contains(k.Name, "up_proj") || strings.HasSuffix(k.Name, ".w1") || strings.HasSuffix(k.Name, ".w3")
 		default:
 			still = append(still, k.Name)
 		}

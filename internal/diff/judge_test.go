@@ -275,3 +275,39 @@ func TestWhatIsQuantizedOnOneSideIsNotJudged(t *testing.T) {
 		t.Errorf("nothing was compared, and the verdict is %s, unjudged %v", r.Verdict, r.Unjudged)
 	}
 }
+
+// mixtral is a model of an architecture that this program does not know, with four experts in two layers.
+func mixtral(trained func(name string) bool) *folder {
+	f := load0()
+	add := func(name string) {
+		f.tensors[name] = held{safetensors.BF16, []int64{1, 2}, []byte{0x80, 0x3F, 0x80, 0x3F}}
+	}
+	for _, l := range []string{"0", "1"} {
+		p := "model.layers." + l + "."
+		for _, n := range []string{"self_attn.q_proj", "self_attn.o_proj", "block_sparse_moe.gate", "input_layernorm"} {
+			add(p + n + ".weight")
+		}
+		for _, e := range []string{"0", "1", "2", "3"} {
+			for _, n := range []string{"w1", "w2", "w3"} {
+				add(p + "block_sparse_moe.experts." + e + "." + n + ".weight")
+			}
+		}
+	}
+	add("lm_head.weight")
+	return f.touch(trained)
+}
+
+func TestRolesOfAnUnknownArchitectureAreGuessedAndSaidToBe(t *testing.T) {
+	from := mixtral(has("nothing")).write(t)
+	r := run(t, mixtral(has("self_attn.")).write(t), from, Options{})
+	expect(t, r, "error diff-role-untouched")
+	if r.Findings[0].Subject != "expert" || r.Roles["expert"].Identical != 24 || r.Roles["router"].Identical != 2 || r.Roles["norm"].Identical != 2 {
+		t.Errorf("%+v, roles %+v", r.Findings[0], r.Roles)
+	}
+	if !strings.Contains(strings.Join(r.NotChecked, " "), "guessed") {
+		t.Errorf("not checked: %v", r.NotChecked)
+	}
+	expect(t, run(t, mixtral(has("self_attn.", ".w1.", ".w3.")).write(t), from, Options{}), "warning diff-role-untouched")
+	expect(t, run(t, mixtral(has("self_attn.", "experts.2.")).write(t), from, Options{}), "error diff-experts-partial")
+	expect(t, run(t, mixtral(has("self_attn.", "experts.")).write(t), from, Options{}))
+}

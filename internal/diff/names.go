@@ -137,3 +137,33 @@ func adapter(name string) bool {
 
 // linears are the roles of Linears that trainings and merges aim at.
 var linears = []model.Role{model.RoleAttention, model.RoleLinearAttention, model.RoleMLP, model.RoleExpert, model.RoleSharedExpert}
+
+// guesses tell a role from a name where the architecture is unknown, the first that fits. They cover the spellings of Llama
+// and its kin in transformers, Mixtral's block_sparse_moe and the common vision towers.
+var guesses = []struct {
+	marks []string
+	role  model.Role
+}{
+	{[]string{"visual.", "vision_tower.", "vision_model.", "multi_modal_projector.", "embed_vision."}, model.RoleVision},
+	{[]string{"mtp.", "eh_proj", "enorm.", "hnorm."}, model.RoleHead},
+	{[]string{"norm.", "layernorm", "_norm", "ln_"}, model.RoleNorm},
+	{[]string{"lm_head."}, model.RoleLMHead},
+	{[]string{"embed_tokens", "wte.", "embeddings."}, model.RoleEmbedding},
+	{[]string{"shared_expert_gate", "block_sparse_moe.gate.", "mlp.gate.", "router."}, model.RoleRouter},
+	{[]string{"shared_expert"}, model.RoleSharedExpert},
+	{[]string{".experts."}, model.RoleExpert},
+	{[]string{"linear_attn.", "mamba.", "mixer."}, model.RoleLinearAttention},
+	{[]string{"self_attn.", "attention.", "attn."}, model.RoleAttention},
+	{[]string{"mlp.", "feed_forward.", "ffn."}, model.RoleMLP},
+}
+
+func guess(key string) model.Role {
+	for _, g := range guesses {
+		for _, mark := range g.marks {
+			if strings.Contains(key, mark) {
+				return g.role
+			}
+		}
+	}
+	return model.RoleOther
+}

@@ -152,11 +152,11 @@ func (c *comparison) pair() {
 		c.params = append(c.params, p)
 		switch {
 		case !xok:
-			p.base, p.state, p.role = &y, missing, y.t.Role
+			p.base, p.state, p.role = &y, missing, c.role(key, y.t)
 		case !yok:
-			p.body, p.state, p.role = &x, added, x.t.Role
+			p.body, p.state, p.role = &x, added, c.role(key, x.t)
 		default:
-			p.body, p.base, p.role = &x, &y, y.t.Role
+			p.body, p.base, p.role = &x, &y, c.role(key, y.t)
 			if p.role == model.RoleOther {
 				p.role = x.t.Role
 			}
@@ -166,6 +166,14 @@ func (c *comparison) pair() {
 			c.cut(at, p)
 		}
 	}
+}
+
+// role is the family's, guessed from the name where neither side has one.
+func (c *comparison) role(key string, t *model.Tensor) model.Role {
+	if c.body.Family == "" && c.base.Family == "" {
+		return guess(key)
+	}
+	return t.Role
 }
 
 // cut makes the units of a parameter that both sides have.
