@@ -11,6 +11,9 @@ import (
 // unsafe (names with a leading underscore, methods that change a list or dict) is undefined with SecurityError.
 func getAttr(v value, name string) (value, error) {
 	if u, ok := v.(*undefined); ok {
+		if slices.Contains(objectAttrs, name) {
+			return unsafe(v, name), nil
+		}
 		return nil, u.err()
 	}
 	if ns, ok := v.(*namespace); ok {
@@ -208,6 +211,11 @@ func sliceBounds(bounds [3]value, n int) (from, to, step int, err error) {
 	return ends[0], ends[1], step, nil
 }
 
+// objectAttrs are attributes of every Python object; the sandbox gives an unsafe undefined for each.
+var objectAttrs = []string{"__class__", "__doc__", "__init__", "__str__", "__repr__", "__eq__", "__ne__", "__hash__", "__dir__", "__module__",
+	"__getattribute__", "__setattr__", "__delattr__", "__reduce__", "__reduce_ex__", "__new__", "__format__", "__sizeof__",
+	"__subclasshook__", "__init_subclass__"}
+
 // Attributes that Python's objects have: what is not built here must not look undefined.
 var (
 	dictMethods = []string{"clear", "copy", "fromkeys", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"}
@@ -219,11 +227,12 @@ var (
 // attribute is Python's getattr; found is false for an AttributeError.
 func attribute(v value, name string) (x value, found bool, err error) {
 	if strings.HasPrefix(name, "__") {
+		if slices.Contains(objectAttrs, name) {
+			return unsafe(v, name), true, nil
+		}
 		switch name {
-		case "__class__", "__doc__", "__init__", "__str__", "__repr__", "__eq__", "__ne__", "__hash__", "__dir__", "__getattribute__",
-			"__setattr__", "__delattr__", "__reduce__", "__reduce_ex__", "__new__", "__format__", "__sizeof__", "__subclasshook__",
-			"__init_subclass__", "__lt__", "__le__", "__gt__", "__ge__", "__len__", "__iter__", "__contains__", "__getitem__",
-			"__globals__", "__code__", "__closure__", "__dict__", "__module__", "__call__", "__mro__", "__base__", "__bases__":
+		case "__lt__", "__le__", "__gt__", "__ge__", "__len__", "__iter__", "__contains__", "__getitem__",
+			"__globals__", "__code__", "__closure__", "__dict__", "__call__", "__mro__", "__base__", "__bases__":
 			return unsafe(v, name), true, nil
 		}
 	}

@@ -6,7 +6,7 @@
 // The reference is Jinja2 3.1.6's ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks, loopcontrols, the
 // {% generation %} tag, tojson without HTML or ASCII escapes, raise_exception and strftime_now (transformers,
 // utils/chat_template_utils.py). Of 456 renders of 78 public templates this package gives 456 identical ones, and it raises
-// in all 90 where Python raises. github.com/ardanlabs/jinja v1.12.0, the nearest Go library, renders on through 50 of those
+// in all 90 where Python raises; of 70,000 random templates none renders to other bytes. github.com/ardanlabs/jinja v1.12.0, the nearest Go library, renders on through 50 of those
 // 90, dies with a stack overflow in 18 more (a Go process cannot recover from that), and strips one blank too many before
 // {%- after an output; it is kept as a second opinion, in a process of its own: see package prompt/peer.
 //
@@ -32,8 +32,9 @@
 // # What it refuses to know
 //
 // The filters filesizeformat, pprint, random, striptags, urlencode, urlize, wordwrap and xmlattr, format specs inside
-// str.format, autoescape, case changes of characters that become several (ß), sums of many floats (Python 3.12 compensates
-// them): each is an [Unknown] error.
+// str.format, autoescape, slices of literals that have none ({{ 1[2:] }} is empty in Jinja2, which folds it, and raises
+// here), case changes of characters that become several (ß), sums of many floats (Python 3.12 compensates
+// them): each is an error.
 //
 // # Concurrency
 //

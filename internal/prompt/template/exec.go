@@ -73,6 +73,8 @@ func (n *forStmt) rounds(r *render, s *scope, over value, depth int) error {
 			return text, err
 		}
 	}
+	// As in Jinja2's compiled code, else runs unless some round reached its end: break and continue leave it early.
+	finished := false
 	for i, item := range items {
 		if err := r.step(); err != nil {
 			return at(err, n.line)
@@ -83,15 +85,19 @@ func (n *forStmt) rounds(r *render, s *scope, over value, depth int) error {
 		if err := n.target.assign(inner, item); err != nil {
 			return at(err, n.line)
 		}
-		switch err := run(r, n.body, inner); err {
-		case nil, errContinue:
-		case errBreak:
-			return nil
-		default:
+		err := run(r, n.body, inner)
+		if err == errBreak {
+			break
+		}
+		if err != nil && err != errContinue {
 			return err
 		}
+		finished = finished || err == nil
 	}
-	return nil
+	if finished {
+		return nil
+	}
+	return run(r, n.orElse, s.inner())
 }
 
 // nested counts a macro inside a macro: unbounded recursion ends as Python's does.

@@ -20,15 +20,26 @@ var filters map[string]filterFunc
 
 func init() { // filters look filters up
 	filters = map[string]filterFunc{
-		"abs": absolute, "attr": attrFilter, "batch": batch, "capitalize": textFilter("capitalize"), "center": center,
+		"abs": absolute, "attr": attrFilter, "batch": lazy(batch), "capitalize": textFilter("capitalize"), "center": center,
 		"count": lengthFilter, "d": defaultFilter, "default": defaultFilter, "dictsort": dictSort, "e": escapeFilter,
 		"escape": escapeFilter, "first": first, "float": floatFilter, "forceescape": escapeFilter, "format": formatFilter,
 		"groupby": groupBy, "indent": indent, "int": intFilter, "items": itemsFilter, "join": join, "last": last,
-		"length": lengthFilter, "list": listFilter, "lower": textFilter("lower"), "map": mapFilter, "max": extremum(true),
-		"min": extremum(false), "reject": selecting(false, false), "rejectattr": selecting(false, true), "replace": replaceFilter,
-		"reverse": reverse, "round": round, "safe": safe, "select": selecting(true, false), "selectattr": selecting(true, true),
-		"slice": sliceFilter, "sort": sortFilter, "string": stringFilter, "sum": sum, "title": title, "tojson": toJSON, "trim": trim,
-		"truncate": truncate, "unique": unique, "upper": textFilter("upper"), "wordcount": wordCount,
+		"length": lengthFilter, "list": listFilter, "lower": textFilter("lower"), "map": lazy(mapFilter), "max": extremum(true),
+		"min": extremum(false), "reject": lazy(selecting(false, false)), "rejectattr": lazy(selecting(false, true)), "replace": replaceFilter,
+		"reverse": reverse, "round": round, "safe": safe, "select": lazy(selecting(true, false)), "selectattr": lazy(selecting(true, true)),
+		"slice": lazy(sliceFilter), "sort": sortFilter, "string": stringFilter, "sum": sum, "title": title, "tojson": toJSON, "trim": trim,
+		"truncate": truncate, "unique": lazy(unique), "upper": textFilter("upper"), "wordcount": wordCount,
+	}
+}
+
+// lazy makes a filter raise when its result is read, as Python's generators do: one that nobody reads raises nothing.
+func lazy(f filterFunc) filterFunc {
+	return func(r *render, v value, args []value, named []keyword) (value, error) {
+		out, err := f(r, v, args, named)
+		if raised, ok := err.(*Raised); ok {
+			return &seq{kind: kindGenerator, fail: raised}, nil
+		}
+		return out, err
 	}
 }
 
@@ -146,11 +157,8 @@ func lengthFilter(_ *render, v value, args []value, named []keyword) (value, err
 }
 
 func absolute(_ *render, v value, _ []value, _ []keyword) (value, error) {
-	switch n := v.(type) {
-	case *undefined:
-		return nil, n.err()
-	case float64:
-		return math.Abs(n), nil
+	if f, ok := v.(float64); ok {
+		return math.Abs(f), nil
 	}
 	if !isInt(v) {
 		return nil, typeError("bad operand type for abs(): '%s'", typeName(v))
@@ -170,9 +178,6 @@ func round(_ *render, v value, args []value, named []keyword) (value, error) {
 	n, err := intArg(a[0])
 	if err != nil {
 		return nil, err
-	}
-	if u, ok := v.(*undefined); ok {
-		return nil, u.err()
 	}
 	if !isNumber(v) {
 		return nil, typeError("type %s doesn't define __round__ method", typeName(v))
@@ -284,6 +289,9 @@ func indent(r *render, v value, args []value, named []keyword) (value, error) {
 		if u, bad := v.(*undefined); bad {
 			return nil, u.err()
 		}
+		if l, ok := v.(*seq); ok && l.kind == kindList {
+			return nil, raise("AttributeError", "'list' object has no attribute 'splitlines'")
+		}
 		return nil, typeError(`can only concatenate str (not "%s") to str`, typeName(v))
 	}
 	pad, ok := asText(a[0])
@@ -314,13 +322,6 @@ func truncate(_ *render, v value, args []value, named []keyword) (value, error) 
 	if err != nil {
 		return nil, err
 	}
-	s, ok := asText(v)
-	if !ok {
-		if _, u := v.(*undefined); u {
-			return v, nil
-		}
-		return nil, typeError("object of type '%s' has no len()", typeName(v))
-	}
 	n, err := intArg(a[0])
 	if err != nil {
 		return nil, err
@@ -339,10 +340,18 @@ func truncate(_ *render, v value, args []value, named []keyword) (value, error) 
 	if keep < 0 || leeway < 0 {
 		return nil, raise("AssertionError", "expected length >= %d", utf8.RuneCountInString(end))
 	}
-	runes := []rune(s)
-	if len(runes) <= n+leeway {
+	size, err := length(v)
+	if err != nil {
+		return nil, err
+	}
+	if size <= n+leeway {
 		return v, nil
 	}
+	s, ok := asText(v)
+	if !ok {
+		return nil, typeError("a %s cannot be cut and joined with a str", typeName(v))
+	}
+	runes := []rune(s)
 	out := string(runes[:keep])
 	if !truth(a[1]) {
 		if i := strings.LastIndex(out, " "); i >= 0 {

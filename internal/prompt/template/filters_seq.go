@@ -188,16 +188,29 @@ func sortFilter(r *render, v value, args []value, named []keyword) (value, error
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := asText(a[2]); ok && strings.Contains(s, ",") {
-		return nil, unknown("sorting by several attributes")
+	keys := make([]value, len(items)) // a key is a list of one value for each attribute, so equal ones are never compared by <
+	for i := range keys {
+		keys[i] = &seq{}
 	}
-	get, err := getter(a[2], nil)
-	if err != nil {
-		return nil, err
+	by := []value{a[2]}
+	if s, ok := asText(a[2]); ok {
+		by = nil
+		for _, name := range strings.Split(s, ",") {
+			by = append(by, name)
+		}
 	}
-	keys, err := keysOf(items, get, truth(a[1]))
-	if err != nil {
-		return nil, err
+	for _, attribute := range by {
+		get, err := getter(attribute, nil)
+		if err != nil {
+			return nil, err
+		}
+		column, err := keysOf(items, get, truth(a[1]))
+		if err != nil {
+			return nil, err
+		}
+		for i, k := range keys {
+			k.(*seq).items = append(k.(*seq).items, column[i])
+		}
 	}
 	out, err := sorted(items, keys, truth(a[0]))
 	if err != nil {
@@ -456,7 +469,7 @@ func mapFilter(r *render, v value, args []value, named []keyword) (value, error)
 	if err != nil {
 		return nil, err
 	}
-	do := func(v value) (value, error) { return nil, nil }
+	var do func(value) (value, error)
 	if len(args) == 0 {
 		a, err := bind("map", args, named, "attribute", required, "default", nil)
 		if err != nil {

@@ -19,6 +19,14 @@ func percent(r *render, format, args value) (value, error) {
 		items = t.items
 	}
 	d, _ := args.(*dict)
+	// Whatever has items by key or place counts as a mapping, of which nothing need be used; a str does not.
+	loose := false
+	switch v := args.(type) {
+	case *dict, *undefined:
+		loose = true
+	case *seq:
+		loose = v.kind == kindList || v.kind == kindRange
+	}
 	used := 0
 	var b strings.Builder
 	for {
@@ -78,7 +86,7 @@ func percent(r *render, format, args value) (value, error) {
 		}
 		b.WriteString(text)
 	}
-	if used < len(items) && d == nil {
+	if used < len(items) && !loose {
 		return nil, typeError("not all arguments converted during string formatting")
 	}
 	return b.String(), r.made(b.Len())

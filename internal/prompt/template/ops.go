@@ -52,6 +52,9 @@ func floatOf(v value) (float64, error) {
 
 // binary is + - * / // % ** with Python's types: nothing is converted silently.
 func binary(r *render, op string, a, b value) (value, error) {
+	if _, text := asText(a); text && op == "%" {
+		return percent(r, a, b)
+	}
 	for _, v := range []value{a, b} {
 		if u, ok := v.(*undefined); ok {
 			return nil, u.err()
@@ -84,8 +87,6 @@ func binary(r *render, op string, a, b value) (value, error) {
 		return repeat(r, b, a)
 	case op == "*" && isInt(b):
 		return repeat(r, a, b)
-	case op == "%" && aText:
-		return percent(r, a, b)
 	}
 	return nil, typeError("unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(a), typeName(b))
 }

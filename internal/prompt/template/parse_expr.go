@@ -350,7 +350,10 @@ func (p *parser) dict() (expr, error) {
 }
 
 // tuple reads "a" or "a, b": one expression stays itself. Empty is allowed between parentheses only.
-func (p *parser) tuple(parentheses bool) (expr, error) {
+func (p *parser) tuple(parentheses bool) (expr, error) { return p.tupleOf(parentheses, p.expression) }
+
+// tupleOf is tuple of what item reads: conditions of if and elif, and what a loop goes over, hold no inline if.
+func (p *parser) tupleOf(parentheses bool, item func() (expr, error)) (expr, error) {
 	var items []expr
 	comma := false
 	for {
@@ -362,7 +365,7 @@ func (p *parser) tuple(parentheses bool) (expr, error) {
 		if t := p.cur(); t.kind == tokPrintEnd || t.kind == tokBlockEnd || p.isOp(")") {
 			break
 		}
-		e, err := p.expression()
+		e, err := item()
 		if err != nil {
 			return nil, err
 		}

@@ -172,7 +172,7 @@ func (p *parser) ifStmt(line int) (stmt, error) {
 	p.soft = true
 	defer func() { p.soft = soft }()
 	for {
-		test, err := p.tuple(false)
+		test, err := p.tupleOf(false, p.or)
 		if err != nil {
 			return nil, err
 		}
