@@ -53,6 +53,20 @@ var classes = []class{
 	{"Qwen2ForCausalLM", qwen2, false},
 	{"Qwen3ForCausalLM", qwen3, false},
 	{"Qwen3MoeForCausalLM", qwen3moe, false},
+	{"DeepseekV3ForCausalLM", deepseekV3, false},
+	{"DeepseekV32ForCausalLM", deepseekV3, false},
+	{"GlmMoeDsaForCausalLM", glm5, false},
+	{"Glm5NextForConditionalGeneration", glm5next, false},
+	{"Glm4MoeForCausalLM", glm4moe, false},
+	{"Glm4MoeLiteForCausalLM", glm4lite, false},
+	{"MiMoForCausalLM", mimo, false},
+	{"MiMoV2FlashForCausalLM", mimoV2, false},
+	{"MiMoV2ForCausalLM", mimoV2, false},
+	{"NemotronHForCausalLM", nemotronH, false},
+	{"MiniMaxM3SparseForConditionalGeneration", minimaxM3, false},
+	{"GptOssForCausalLM", gptOss, false},
+	{"Gemma4ForConditionalGeneration", gemma4, false},
+	{"Gemma4ForCausalLM", gemma4text, false},
 }
 
 func classOf(architecture string) (class, bool) {
@@ -88,7 +102,31 @@ func unknownError(c *Config) error {
 	if c == nil || c.Architecture == "" {
 		return fmt.Errorf("%s names no architecture; known are %s", configFile, knownArchitectures())
 	}
+	if kind := drafter(c); kind != "" {
+		return fmt.Errorf("architecture %q is %s: a repository of its own that a server loads beside its target, and no body or donor", c.Architecture, kind)
+	}
 	return fmt.Errorf("architecture %q is not known; known are %s", c.Architecture, knownArchitectures())
+}
+
+// drafter names what kind of drafter a configuration is of, "" for none: heads that publishers keep in a repository of
+// their own. Names as vLLM 017e9f4448 registers them (model_executor/models/registry.py).
+func drafter(c *Config) string {
+	a := strings.ToLower(c.Architecture)
+	switch {
+	case strings.HasPrefix(c.ModelType, "gemma4") && strings.HasSuffix(c.ModelType, "_assistant"):
+		return "the assistant of a Gemma 4"
+	case strings.Contains(a, "eagle"):
+		return "an EAGLE drafter"
+	case strings.Contains(a, "dflash"):
+		return "a DFlash drafter"
+	case strings.Contains(a, "dspark"):
+		return "a DSpark drafter"
+	case strings.Contains(a, "medusa"):
+		return "Medusa heads"
+	case strings.HasSuffix(c.Architecture, "MTP") || strings.HasSuffix(c.Architecture, "MTPModel"):
+		return "an MTP head that stands alone"
+	}
+	return ""
 }
 
 // tableOf builds a section whose layers all hold the same slots.

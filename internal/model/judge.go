@@ -90,7 +90,9 @@ func (m *Model) judge() {
 	add(textOnly...)
 	add(m.judgePrefixes()...)
 	add(m.judgeMissing(x, len(textOnly) > 0)...)
-	add(m.judgeUnexpected(x)...)
+	if !m.StructureOnly() {
+		add(m.judgeUnexpected(x)...)
+	}
 	add(m.judgeBiases()...)
 	add(m.judgeShapes(x)...)
 	add(m.judgeHead(x)...)
@@ -137,7 +139,7 @@ func (m *Model) judgeTextOnly() []playbook.Finding {
 // textClass is the text-only class of the same family.
 func (m *Model) textClass() string {
 	for _, c := range classes {
-		if c.family == m.family && !c.vision {
+		if c.family.name() == m.family.name() && !c.vision {
 			return c.architecture
 		}
 	}

@@ -58,6 +58,7 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 	}
 	field := m.head.field(m.Config)
 	switch {
+	case m.head.promise == "" && stored > 0: // the family has no such key
 	case !m.Config.HeadLayersSet && stored > 0:
 		out = append(out, playbook.New("head-promise", field,
 			fmt.Sprintf("the key is absent, but %s of a head are stored; servers differ in what they take for its absence", tensors(stored)),

@@ -20,15 +20,16 @@ func (m *Model) judgeTied() []playbook.Finding {
 			fmt.Sprintf("text_config says %t and the top level says %t; servers read the one or the other", inner, outer),
 			"make both say what the checkpoint is: true without lm_head.weight, false with it").As(playbook.Error))
 	}
-	head, embedding := m.parameter("lm_head.weight"), m.parameter(m.layout.textPrefix+"embed_tokens.weight")
+	lmHead, embed := m.layout.nameOf(RoleLMHead), m.layout.nameOf(RoleEmbedding)
+	head, embedding := m.parameter(lmHead), m.parameter(embed)
 	field := configFile + ": " + key
 	if innerSet {
 		field = configFile + ": text_config." + key
 	}
 	switch {
-	case head == nil && m.hides("lm_head.weight"), embedding == nil && m.hides(m.layout.textPrefix+"embed_tokens.weight"):
+	case head == nil && m.hides(lmHead), embedding == nil && m.hides(embed):
 	case !m.Config.TieEmbeddings && head == nil:
-		out = append(out, playbook.New(rule, "lm_head.weight",
+		out = append(out, playbook.New(rule, lmHead,
 			key+" is false and lm_head.weight is missing: the server's output layer stays uninitialised",
 			"set "+key+" to true if the model was trained tied, or take lm_head.weight from the checkpoint this one was made from").As(playbook.Error))
 	case m.Config.TieEmbeddings && head != nil && embedding != nil:

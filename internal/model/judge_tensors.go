@@ -110,7 +110,7 @@ func (m *Model) judgeUnexpected(x *match) []playbook.Finding {
 		t := &m.Tensors[i]
 		switch {
 		case t.Role == RoleHead && m.Head.Expected == 0, // head-promise says it
-			t.Base == "lm_head.weight": // lm-head-tied says it
+			t.Base == m.layout.nameOf(RoleLMHead): // lm-head-tied says it
 		case strings.HasSuffix(t.Name, ".rotary_emb.inv_freq"):
 			tolerated.add(t.Name, "")
 		default:
@@ -176,7 +176,7 @@ func (m *Model) judgeShapes(x *match) []playbook.Finding {
 		if !e.Allows(t.Dtype()) {
 			dtypes.add(t.Name, fmt.Sprintf("stored as %s", t.Dtype()))
 		}
-		if !slices.Equal(e.Shape, t.Shape()) {
+		if e.Shape != nil && !slices.Equal(e.Shape, t.Shape()) {
 			shapes.add(t.Name, fmt.Sprintf("stored as %v, config.json makes it %v", t.Shape(), e.Shape))
 		}
 	}

@@ -31,6 +31,8 @@ type section struct {
 	prefix  string
 	layered bool                 // the prefix is followed by an index
 	count   int64                // layers that must be there; 1 when not layered
+	first   int64                // index of the first layer
+	limit   int64                // indexes from here on are another section's; 0: none are
 	role    Role                 // the role of everything here, "" when each slot has its own
 	slots   func(i int64) []slot // what layer i must hold
 	all     []slot               // every slot that some layer holds
@@ -78,7 +80,7 @@ func (l *layout) place(base string) place {
 		}
 		layer := -1
 		if s.layered {
-			if layer, rest, ok = leadingIndex(rest); !ok {
+			if layer, rest, ok = leadingIndex(rest); !ok || int64(layer) < s.first || s.limit > 0 && int64(layer) >= s.limit {
 				continue
 			}
 		}
@@ -159,7 +161,7 @@ func (l *layout) expected(experts expertVariant) []Expected {
 func (l *layout) walk(experts expertVariant, visit func(s *section, layer int64, prefix string, slot *slot)) {
 	for i := range l.sections {
 		s := &l.sections[i]
-		for layer := int64(0); layer < s.count; layer++ {
+		for layer := s.first; layer < s.first+s.count; layer++ {
 			prefix := s.prefix
 			if s.layered {
 				prefix += strconv.FormatInt(layer, 10) + "."
@@ -196,4 +198,18 @@ func (s *section) expect(layer int64, prefix string, slot *slot, expert string) 
 		e.Fused = prefix + fill(slot.fused)
 	}
 	return e
+}
+
+// nameOf is the parameter outside the layers that has this role, "" when there is none.
+func (l *layout) nameOf(r Role) string {
+	for i := range l.sections {
+		if s := &l.sections[i]; !s.layered {
+			for j := range s.all {
+				if s.all[j].role == r {
+					return s.prefix + s.all[j].path
+				}
+			}
+		}
+	}
+	return ""
 }

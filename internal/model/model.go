@@ -149,3 +149,11 @@ func (m *Model) Supported() error {
 	}
 	return m.family.supported()
 }
+
+// StructureOnly reports whether of this family only names, roles and the head's layout are known, and not what a server's
+// class does with them: absence of a tensor is then told only of what every such checkpoint has, and a name that is not
+// known is no fault.
+func (m *Model) StructureOnly() bool {
+	_, ok := m.family.(sketch)
+	return ok
+}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,7 +129,7 @@ func (m *Model) understand(sources []source, headLayers int64) error {
 	textPrefix := m.textPrefix(class)
 	m.head = m.family.head(m.Config, textPrefix)
 	if !m.Config.HeadLayersSet && m.storesHead() {
-		headLayers = m.head.implied // what the server builds without the key (vLLM 017e9f4448, models/qwen3_5_mtp.py)
+		headLayers = m.impliedLayers() // what the server builds without the key (vLLM 017e9f4448, models/qwen3_5_mtp.py)
 	}
 	m.layout = m.family.layout(m.Config, textPrefix, headLayers)
 	m.classify()
@@ -144,6 +145,19 @@ func (m *Model) understand(sources []source, headLayers int64) error {
 
 func (m *Model) storesHead() bool {
 	return slices.ContainsFunc(m.Tensors, func(t Tensor) bool { return m.head.holds(t.Name) })
+}
+
+// impliedLayers is how many layers a head has that no key promises: what the server builds, or, where the family has no
+// such key at all, what is stored.
+func (m *Model) impliedLayers() int64 {
+	if m.head.promise != "" {
+		return m.head.implied
+	}
+	depth := m.head.implied
+	for i := range m.Tensors {
+		depth = max(depth, m.head.depthOf(m.Tensors[i].Name))
+	}
+	return depth
 }
 
 func (m *Model) anyName(prefix string) bool {
@@ -164,8 +178,10 @@ const (
 // textPrefix is what the class wants names of the language model to begin with. The text-only class takes both spellings
 // (vLLM, since 2026-08-06, vllm-project/vllm#50355), so there it is the one that is stored.
 func (m *Model) textPrefix(c class) string {
-	switch c.family.(type) {
+	switch f := c.family.(type) {
 	case qwen35, qwen35moe:
+	case sketch:
+		return cmp.Or(f.textPrefix, flatPrefix)
 	default:
 		return flatPrefix
 	}

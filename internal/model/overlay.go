@@ -161,7 +161,7 @@ func (m *Model) compareHead(donor *Model) (playbook.Finding, bool) {
 			continue
 		}
 		byName[e.Name] = e
-		if t, ok := m.Lookup(e.Name); ok && !slices.Equal(t.Shape(), e.Shape) {
+		if t, ok := m.Lookup(e.Name); ok && e.Shape != nil && !slices.Equal(t.Shape(), e.Shape) {
 			wrong = append(wrong, fmt.Sprintf("%s is %v instead of %v", e.Name, t.Shape(), e.Shape))
 		}
 	}

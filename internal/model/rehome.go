@@ -96,7 +96,7 @@ func (m *Model) rehome(donor *Model, how Laying) (*Model, playbook.Finding, erro
 		return m.moved(m.Config.Raw, nil)
 	}
 	refusal := playbook.New("donor-towerless", configFile+": architectures", "", "give the whole base model (its folder with config.json and the shards of model.visual.*), or keep the text-only class with graft --text-only")
-	if dc, ok := classOf(donor.Config.Architecture); !ok || !dc.vision || dc.family != c.family {
+	if dc, ok := classOf(donor.Config.Architecture); !ok || !dc.vision || dc.family.name() != c.family.name() {
 		refusal.Message = fmt.Sprintf("the body is text-only (%s); to serve it as %s the donor must be one, and its config.json names %q", m.Config.Architecture, wrapper, donor.Config.Architecture)
 		return m, refusal, nil
 	}
@@ -127,7 +127,7 @@ func (m *Model) rehome(donor *Model, how Laying) (*Model, playbook.Finding, erro
 func servedClasses(f family) (wrapper, text string) {
 	for _, c := range classes {
 		switch {
-		case f == nil || c.family != f:
+		case f == nil || c.family.name() != f.name():
 		case c.vision && wrapper == "":
 			wrapper = c.architecture
 		case !c.vision && text == "":
