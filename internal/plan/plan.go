@@ -164,7 +164,7 @@ func Make(m *model.Model, o Options) (*Plan, error) {
 func sourceOf(m *model.Model) source {
 	src := source{
 		fingerprint: m.Fingerprint(), family: m.Family, config: m.Config,
-		tensors: m.Tensors, expected: m.Expected, files: m.Files, findings: m.Findings,
+		tensors: m.Tensors, expected: m.Expected, files: m.Files, findings: m.Findings, unread: m.StructureOnly(),
 	}
 	if m.Config != nil {
 		src.configJSON, src.supported = m.ConfigJSON(), m.Supported()
