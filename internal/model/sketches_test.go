@@ -38,7 +38,7 @@ backbone.layers.1.mixer.up_proj.weight 48x32 mlp` + lmHead, `
 mtp.layers.0.norm.weight 32 head
 mtp.layers.0.enorm.weight 32 head
 mtp.layers.1.final_layernorm.weight 32 head`, 1},
-	{"MiniMax-M3", "minimax_m3", "nested language_model.model.mtp.", `{"architectures":["MiniMaxM3SparseForConditionalGeneration"],"text_config":{"num_mtp_modules":1,` + sizes + `}}`,
+	{"MiniMax", "minimax_m3", "nested language_model.model.mtp.", `{"architectures":["MiniMaxM3SparseForConditionalGeneration"],"text_config":{"num_mtp_modules":1,` + sizes + `}}`,
 		strings.ReplaceAll(bodyOfTwoLayers+attentionOfTwoLayers, "model.", "language_model.model.") + `
 language_model.lm_head.weight 96x32 lm_head
 language_model.model.layers.0.block_sparse_moe.experts.*.w1.weight 16x32 expert gate_up_proj
