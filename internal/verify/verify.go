@@ -19,6 +19,10 @@ type Options struct {
 	Engine   string       // "" is engine.Default
 	Workers  int          // 0: one per CPU
 	Progress func(stage string, done, total int64)
+
+	Headers bool    // Doctor: headers and small files only
+	Host    Host    // Doctor: what is to serve it
+	Serve   []Serve // Doctor: commands that are to serve it
 }
 
 // RoleError is the weight error of one role against the source, over its quantized tensors (and of the two halves of gated
@@ -151,11 +155,7 @@ type judge struct {
 type parts map[string]*model.Tensor
 
 func newJudge(o Options) (*judge, error) {
-	spec := o.Engine
-	if spec == "" {
-		spec = engine.Default
-	}
-	e, err := engine.Parse(spec)
+	e, err := parseEngine(o.Engine)
 	if err != nil {
 		return nil, err
 	}
