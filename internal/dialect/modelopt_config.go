@@ -87,8 +87,8 @@ func modelOptGroupOf(s Scheme, targets []string) modelOptGroup {
 	return modelOptGroup{InputActivations: args, Weights: args, Targets: targets}
 }
 
-// Config picks the uniform form when one scheme is enough and its exclusions hold, and MIXED_PRECISION otherwise: there,
-// what is not listed stays as it is. Either form is returned only when it selects exactly what was meant, under every name
+// Config picks the uniform form when one scheme is enough, its exclusions hold and the server's class was read, and
+// MIXED_PRECISION otherwise: there, what is not listed stays as it is. Either form is returned only when it selects exactly what was meant, under every name
 // that a server asks for.
 func (c modelOpt) Config(modules []Module) (json.RawMessage, error) {
 	config, err := c.configure(modules)
@@ -128,7 +128,8 @@ func (c modelOpt) configure(modules []Module) (*modelOptConfig, error) {
 		ConfigGroups: map[string]modelOptGroup{}, Ignore: modelOptIgnore(modules),
 		Producer: modelOptProducer{"modelopt", modelOptVersion}, QuantMethod: "modelopt",
 	}
-	if len(used) == 1 {
+	unread := slices.ContainsFunc(modules, func(m Module) bool { return m.Unread })
+	if len(used) == 1 && !unread {
 		config.QuantAlgo = algoOf(used[0]).QuantAlgo
 		config.ConfigGroups["group_0"] = modelOptGroupOf(used[0], []string{"Linear"})
 		if checkModelOpt(modules, config) == nil {

@@ -232,6 +232,20 @@ func TestModelOptRefusesWhatTheServerWouldRefuse(t *testing.T) {
 	}
 }
 
+func TestModelOptQuantizesOnlyWhatItNamesInAClassThatNobodyRead(t *testing.T) {
+	modules := []dialect.Module{
+		{Name: "model.layers.0.mlp.down_proj", Scheme: dialect.NVFP4W4A16, Unread: true},
+		{Name: "model.layers.0.mixer.in_proj", Scheme: dialect.BF16, Plain: true, Unread: true},
+	}
+	c := flat(t, modules)
+	if c.Get("quant_algo").Str != "MIXED_PRECISION" || !slices.Contains(names(c.Get("ignore")), modules[1].Name) {
+		t.Errorf("got %s", c.Raw)
+	}
+	if n := nested(t, modules); n.Get("quantization.quant_algo").Str != "MIXED_PRECISION" {
+		t.Errorf("hf_quant_config.json: %s", n.Raw)
+	}
+}
+
 // A router's name is a part of the dense gate_up_proj's: it is named only where that does no harm.
 func TestModelOptNamesPlainModulesWhereThatIsSafe(t *testing.T) {
 	router := dialect.Module{Name: "model.layers.0.mlp.gate", Scheme: dialect.BF16, Plain: true}

@@ -77,4 +77,7 @@ type Module struct {
 	// Plain says that vLLM builds the module without a quantization config (a router, a short convolution, an embedding). It
 	// is always kept, and named only where a list says what is not quantized, for runtimes that would.
 	Plain bool
+	// Unread says that nobody read which modules of its model a server builds with a quantization config. A configuration
+	// that quantizes what it does not name is not written for such a model.
+	Unread bool
 }

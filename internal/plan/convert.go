@@ -113,7 +113,7 @@ func (q quantized) convert(version, to string) (*Plan, error) {
 	p.Shards = sameShards(taken, p.Items)
 	markWhole(p.Shards, p.Items, taken, q.stored)
 	p.Files = companions(q.files)
-	if err := p.spellConfig(q.configJSON, modulesOf(tensors, modules), d, notes); err != nil {
+	if err := p.spellConfig(q.configJSON, q.modulesOf(tensors, modules), d, notes); err != nil {
 		return nil, err
 	}
 	p.Lineage = q.lineage()
@@ -271,17 +271,17 @@ func kept(t *model.Tensor) Item {
 }
 
 // modulesOf lists every Linear of the checkpoint with the scheme that it is stored in.
-func modulesOf(tensors []model.Tensor, quantized map[string]*stored) []dialect.Module {
+func (q quantized) modulesOf(tensors []model.Tensor, quantized map[string]*stored) []dialect.Module {
 	var out []dialect.Module
 	for i := range tensors {
 		t := &tensors[i]
 		if !t.Linear || !t.Holds() {
-			if plain(t) {
-				out = append(out, dialect.Module{Name: t.Module, Scheme: dialect.BF16, Plain: true})
+			if q.plain(t) {
+				out = append(out, dialect.Module{Name: t.Module, Scheme: dialect.BF16, Plain: true, Unread: q.unread})
 			}
 			continue
 		}
-		m := dialect.Module{Name: t.Module, Fused: t.Fused, Scheme: dialect.BF16, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision}
+		m := dialect.Module{Unread: q.unread, Name: t.Module, Fused: t.Fused, Scheme: dialect.BF16, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision}
 		if s := quantized[t.Module]; s != nil {
 			m.Scheme = s.scheme
 		}

@@ -91,17 +91,17 @@ func asked(t *model.Tensor) []string {
 }
 
 // modules lists every Linear for the configuration: quantized experts one by one, kept ones as a server asks for them.
-func (p *Plan) modules(tensors []model.Tensor, choices []choice) []dialect.Module {
+func (src source) modules(tensors []model.Tensor, choices []choice) []dialect.Module {
 	var out []dialect.Module
 	for i := range tensors {
 		t := &tensors[i]
 		if !t.Linear {
-			if plain(t) {
-				out = append(out, dialect.Module{Name: t.Module, Scheme: dialect.BF16, Plain: true})
+			if src.plain(t) {
+				out = append(out, dialect.Module{Name: t.Module, Scheme: dialect.BF16, Plain: true, Unread: src.unread})
 			}
 			continue
 		}
-		m := dialect.Module{Name: t.Module, Fused: t.Fused, Scheme: choices[i].scheme, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision}
+		m := dialect.Module{Unread: src.unread, Name: t.Module, Fused: t.Fused, Scheme: choices[i].scheme, Head: t.Role == model.RoleHead, Vision: t.Role == model.RoleVision}
 		if !m.Scheme.Quantized() {
 			for _, name := range asked(t) {
 				m.Name = name
@@ -118,13 +118,13 @@ func (p *Plan) modules(tensors []model.Tensor, choices []choice) []dialect.Modul
 }
 
 // plain says whether a tensor is the weight of a module that other runtimes might take for a Linear: both peers name these
-// in their lists.
-func plain(t *model.Tensor) bool {
+// in their lists. Of a class that nobody read it may be any matrix.
+func (src source) plain(t *model.Tensor) bool {
 	switch t.Role {
 	case model.RoleRouter, model.RoleConv, model.RoleEmbedding:
 		return t.Suffix == "weight" && t.Module != ""
 	}
-	return false
+	return src.unread && t.Suffix == "weight" && t.Module != "" && len(t.Shape()) == 2
 }
 
 // Module is the module whose weight an item quantizes, without ".weight"; for experts that are stacked in the source it is

@@ -238,7 +238,7 @@ func (src source) plan(a askedFor) (*Plan, error) {
 	}
 	p.Shards = shard(p.Items, sizes, o.ShardSize)
 	p.Files = companions(src.files)
-	if err := p.spellConfig(src.configJSON, p.modules(tensors, choices), d, notes); err != nil {
+	if err := p.spellConfig(src.configJSON, src.modules(tensors, choices), d, notes); err != nil {
 		return nil, err
 	}
 	p.Findings = notes.done()

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"seatsmith/internal/dialect"
 	"seatsmith/internal/model"
 	"seatsmith/internal/playbook"
@@ -29,6 +31,15 @@ func TestAFamilyWhoseLoaderWasNotReadIsQuantizedWhereItIsCertain(t *testing.T) {
 	src.with(t, `- {name: "*.linear_attn.out_proj", scheme: fp8}`).one(t, "scheme-unservable", playbook.Error, "not certain")
 	stats := statsFile(t, statsMetadata, everything(src, func(string) float32 { return 2 }))
 	src.under(t, Options{Stats: stats}, `- {roles: [mlp], scheme: nvfp4-w4a4}`).one(t, "scheme-unservable", playbook.Error, "glm4_moe", "nvfp4-w4a16")
+
+	mo := mustDecide(t, src, Options{Dialect: "modelopt"})
+	mo.none(t)
+	if got := gjson.GetBytes(mo.Config, "quantization_config.quant_algo").Str; got != "MIXED_PRECISION" {
+		t.Errorf("modelopt says %s, which quantizes what it does not name", got)
+	}
+	if !strings.Contains(string(mo.Config), `"`+layer0+`linear_attn.out_proj"`) {
+		t.Error("what is not certain is not named")
+	}
 
 	stack := mixture(true)
 	stack.unread = true
