@@ -39,8 +39,8 @@ named must have changed and the others are not judged. It exits 3 when nothing c
 			o := diff.Options{Workers: workers, Progress: p.update}
 			for _, name := range trained {
 				role := model.Role(strings.TrimSpace(name))
-				if !slices.Contains(trainable, role) {
-					return usageError{fmt.Errorf("--trained: no role is called %q; there are %s", name, roleNames(trainable))}
+				if !slices.Contains(diff.Trainable, role) {
+					return usageError{fmt.Errorf("--trained: no role is called %q; there are %s", name, roleNames(diff.Trainable))}
 				}
 				o.Trained = append(o.Trained, role)
 			}
@@ -75,12 +75,6 @@ named must have changed and the others are not judged. It exits 3 when nothing c
 	f.StringSliceVar(&trained, "trained", nil, "the `ROLES` that the training was meant to change, such as attention,mlp")
 	f.IntVar(&workers, "workers", 0, "how many goroutines compare (default: one per CPU)")
 	return cmd
-}
-
-// trainable are the roles that --trained may name.
-var trainable = []model.Role{
-	model.RoleAttention, model.RoleLinearAttention, model.RoleLinearGate, model.RoleMLP, model.RoleExpert, model.RoleSharedExpert,
-	model.RoleRouter, model.RoleNorm, model.RoleConv, model.RoleState, model.RoleEmbedding, model.RoleLMHead, model.RoleVision, model.RoleHead,
 }
 
 func roleNames(list []model.Role) string {

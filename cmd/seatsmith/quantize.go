@@ -68,6 +68,9 @@ func (a *app) forge(ctx context.Context, j line.Job, do func(context.Context, li
 }
 
 func (a *app) forged(j line.Job, out *line.Outcome) {
+	for _, what := range out.NotChecked {
+		a.say("Not checked: %s", printable(what))
+	}
 	if out.Output == "" {
 		if out.Verify != nil {
 			a.verified(out.Verify)

@@ -20,6 +20,12 @@ type Options struct {
 	Trained []model.Role
 }
 
+// Trainable are the roles that Options.Trained may name.
+var Trainable = []model.Role{
+	model.RoleAttention, model.RoleLinearAttention, model.RoleLinearGate, model.RoleMLP, model.RoleExpert, model.RoleSharedExpert,
+	model.RoleRouter, model.RoleNorm, model.RoleConv, model.RoleState, model.RoleEmbedding, model.RoleLMHead, model.RoleVision, model.RoleHead,
+}
+
 // Report is what a comparison found. Its JSON form is the document of `seatsmith diff`.
 type Report struct {
 	Schema  int                  `json:"schema"`

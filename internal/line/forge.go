@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"seatsmith/internal/diff"
 	"seatsmith/internal/model"
 	"seatsmith/internal/plan"
 	"seatsmith/internal/playbook"
@@ -39,23 +40,25 @@ func (r Reporter) findings(stage string, found []playbook.Finding) {
 
 // Outcome is what a line did; its JSON form is what `forge --json` and `quantize --json` print.
 type Outcome struct {
-	Schema   int                   `json:"schema"`
-	Verdict  string                `json:"verdict"` // ok | warn | fail
-	Output   string                `json:"output"`  // "" when nothing was published
-	Kept     string                `json:"kept"`    // the unfinished folder that was not good enough to publish, "" otherwise
-	Run      string                `json:"run"`     // the run folder, "" when the line ended before it
-	BytesIn  int64                 `json:"bytes_in"`
-	BytesOut int64                 `json:"bytes_out"`
-	Schemes  map[string]plan.Tally `json:"schemes"`
-	Shards   int                   `json:"shards"`
-	Resumed  int                   `json:"resumed"`
-	Head     model.Head            `json:"mtp"`
-	HeadFrom string                `json:"head_from"`         // body | donor | none
-	Renamed  []model.Rename        `json:"renamed,omitempty"` // tensors of the body that got the names of the served class
-	Findings []playbook.Finding    `json:"findings"`
-	Upload   string                `json:"upload,omitempty"` // the command that puts the folder on the hub
-	Verified bool                  `json:"verified"`         // false: nobody has looked at the output yet
-	Verify   *verify.Report        `json:"verify"`           // nil when the line ended before it, or for quantize
+	Schema     int                   `json:"schema"`
+	Verdict    string                `json:"verdict"` // ok | warn | fail
+	Output     string                `json:"output"`  // "" when nothing was published
+	Kept       string                `json:"kept"`    // the unfinished folder that was not good enough to publish, "" otherwise
+	Run        string                `json:"run"`     // the run folder, "" when the line ended before it
+	BytesIn    int64                 `json:"bytes_in"`
+	BytesOut   int64                 `json:"bytes_out"`
+	Schemes    map[string]plan.Tally `json:"schemes"`
+	Shards     int                   `json:"shards"`
+	Resumed    int                   `json:"resumed"`
+	Head       model.Head            `json:"mtp"`
+	HeadFrom   string                `json:"head_from"`         // body | donor | none
+	Renamed    []model.Rename        `json:"renamed,omitempty"` // tensors of the body that got the names of the served class
+	Findings   []playbook.Finding    `json:"findings"`
+	Upload     string                `json:"upload,omitempty"` // the command that puts the folder on the hub
+	Diff       *diff.Report          `json:"diff,omitempty"`   // of forge: the fine-tune held against its donor, when that is the whole base
+	NotChecked []string              `json:"not_checked"`      // what the line itself left unchecked; verify has its own list
+	Verified   bool                  `json:"verified"`         // false: nobody has looked at the output yet
+	Verify     *verify.Report        `json:"verify"`           // nil when the line ended before it, or for quantize
 }
 
 // judge sets the verdict from every finding that the line collected.
@@ -131,7 +134,7 @@ func do(ctx context.Context, j Job, version string, rep Reporter, verified bool)
 		return out, err
 	}
 	rep.stage("open")
-	view, err := Open(j.Body, j.Donor)
+	view, err := open(j.Body, j.Donor, model.Laying{Force: j.Force})
 	if err != nil {
 		return nil, err
 	}
@@ -147,19 +150,22 @@ func do(ctx context.Context, j Job, version string, rep Reporter, verified bool)
 		out.judge()
 		return out, nil
 	}
-	if rep.Plan != nil {
-		rep.Plan(p)
-	}
 	var judging *verify.Options
 	if verified {
+		if good, err := out.compare(ctx, j, view, rep); err != nil || !good {
+			return out, err
+		}
 		judging = &verify.Options{Source: view}
+	}
+	if rep.Plan != nil {
+		rep.Plan(p)
 	}
 	return out, execute(ctx, j, p, view, out, rep, judging)
 }
 
 // begin looks at the output before anything is opened. done: the outcome is the answer already.
 func begin(output string, rep Reporter) (out *Outcome, done bool, err error) {
-	out = &Outcome{Schema: 1, Findings: []playbook.Finding{}, Schemes: map[string]plan.Tally{}}
+	out = &Outcome{Schema: 1, Findings: []playbook.Finding{}, NotChecked: []string{}, Schemes: map[string]plan.Tally{}}
 	if _, err := os.Lstat(output); err == nil {
 		return nil, true, fmt.Errorf("%w: %s; nothing is overwritten: judge it with `seatsmith verify %s`, or name another output", ErrExists, output, output)
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +196,7 @@ func (o *Outcome) planned(view *model.Model, p *plan.Plan) {
 
 // execute runs the steps that touch the disk. judging says how the folder is judged before it has its name; nil: not at all.
 func execute(ctx context.Context, j Job, p *plan.Plan, view *model.Model, out *Outcome, rep Reporter, judging *verify.Options) (err error) {
-	log := &record{job: j, plan: p, tell: rep.Event}
+	log := &record{job: j, plan: p, diff: out.Diff, tell: rep.Event}
 	defer func() {
 		if err != nil {
 			log.write("stopped", map[string]any{"error": err.Error()}) // the caller prints the error itself

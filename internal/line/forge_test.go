@@ -76,7 +76,7 @@ func TestForgeLeavesACheckpointAndTheRecordOfIt(t *testing.T) {
 	if out.Verdict != "ok" || out.Output != j.Output || out.HeadFrom != "donor" || out.Head.Present != 15 || out.Verify == nil || out.Verify.Verdict != "ok" {
 		t.Errorf("outcome %+v", out)
 	}
-	if want := []string{"open", "write", "verify"}; !slices.Equal(stages, want) {
+	if want := []string{"open", "diff", "write", "verify"}; !slices.Equal(stages, want) {
 		t.Errorf("stages %v, want %v", stages, want)
 	}
 	if planned == nil || planned.Version != "test" || planned.BytesOut != out.BytesOut {

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"go.yaml.in/yaml/v3"
 
+	"seatsmith/internal/diff"
 	"seatsmith/internal/model"
 	"seatsmith/internal/numeric"
 	"seatsmith/internal/plan"
@@ -21,26 +22,28 @@ import (
 
 // Job is what the user asks of forge. Paths in a job file are relative to the file's folder.
 type Job struct {
-	Schema    int    `yaml:"schema" json:"schema"`                 // 1
-	Kind      string `yaml:"kind,omitempty" json:"kind,omitempty"` // "" for forge and quantize; in the record of a run also graft, splice, convert
-	Name      string `yaml:"name" json:"name"`
-	Body      string `yaml:"body" json:"body"`                                 // folder of the fine-tune
-	Donor     string `yaml:"donor,omitempty" json:"donor,omitempty"`           // base that has the head: folder (may be partial) or one file
-	Output    string `yaml:"output" json:"output"`                             // must not exist
-	Repo      string `yaml:"repo,omitempty" json:"repo,omitempty"`             // OWNER/NAME that the output gets on the hub, for the card and the upload command
-	BaseModel string `yaml:"base_model,omitempty" json:"base_model,omitempty"` // OWNER/NAME of the fine-tune on the hub, for the card
-	Recipe    string `yaml:"recipe,omitempty" json:"recipe,omitempty"`         // built-in name or YAML file
-	Stats     string `yaml:"stats,omitempty" json:"stats,omitempty"`           // file of activation statistics
-	Dialect   string `yaml:"dialect,omitempty" json:"dialect,omitempty"`       // compressed-tensors | modelopt
-	Math      string `yaml:"math,omitempty" json:"math,omitempty"`             // modelopt | ct
-	Search    string `yaml:"search,omitempty" json:"search,omitempty"`         // max
-	Groups    string `yaml:"groups,omitempty" json:"groups,omitempty"`         // server | llm-compressor
-	ShardSize string `yaml:"shard_size,omitempty" json:"shard_size,omitempty"`
-	Workers   int    `yaml:"workers,omitempty" json:"workers,omitempty"` // 0: one per CPU
-	SHA256    bool   `yaml:"sha256,omitempty" json:"sha256,omitempty"`
-	TextOnly  bool   `yaml:"text_only,omitempty" json:"text_only,omitempty"` // in the record of a graft
-	Force     bool   `yaml:"force,omitempty" json:"force,omitempty"`         // take a head whose norms look shifted
-	Bounds    Bounds `yaml:"bounds,omitempty" json:"bounds"`
+	Schema    int          `yaml:"schema" json:"schema"`                 // 1
+	Kind      string       `yaml:"kind,omitempty" json:"kind,omitempty"` // "" for forge and quantize; in the record of a run also graft, splice, convert
+	Name      string       `yaml:"name" json:"name"`
+	Body      string       `yaml:"body" json:"body"`                                 // folder of the fine-tune
+	Donor     string       `yaml:"donor,omitempty" json:"donor,omitempty"`           // base that has the head: folder (may be partial) or one file
+	Output    string       `yaml:"output" json:"output"`                             // must not exist
+	Repo      string       `yaml:"repo,omitempty" json:"repo,omitempty"`             // OWNER/NAME that the output gets on the hub, for the card and the upload command
+	BaseModel string       `yaml:"base_model,omitempty" json:"base_model,omitempty"` // OWNER/NAME of the fine-tune on the hub, for the card
+	Recipe    string       `yaml:"recipe,omitempty" json:"recipe,omitempty"`         // built-in name or YAML file
+	Stats     string       `yaml:"stats,omitempty" json:"stats,omitempty"`           // file of activation statistics
+	Dialect   string       `yaml:"dialect,omitempty" json:"dialect,omitempty"`       // compressed-tensors | modelopt
+	Math      string       `yaml:"math,omitempty" json:"math,omitempty"`             // modelopt | ct
+	Search    string       `yaml:"search,omitempty" json:"search,omitempty"`         // max
+	Groups    string       `yaml:"groups,omitempty" json:"groups,omitempty"`         // server | llm-compressor
+	ShardSize string       `yaml:"shard_size,omitempty" json:"shard_size,omitempty"`
+	Workers   int          `yaml:"workers,omitempty" json:"workers,omitempty"` // 0: one per CPU
+	SHA256    bool         `yaml:"sha256,omitempty" json:"sha256,omitempty"`
+	TextOnly  bool         `yaml:"text_only,omitempty" json:"text_only,omitempty"` // in the record of a graft
+	Trained   []model.Role `yaml:"trained,omitempty" json:"trained,omitempty"`     // roles that the training was meant to change: each must differ from the donor's
+	Diff      *bool        `yaml:"diff,omitempty" json:"diff,omitempty"`           // false: the fine-tune is not compared with its donor, which is then said
+	Force     bool         `yaml:"force,omitempty" json:"force,omitempty"`         // take a head whose norms look shifted
+	Bounds    Bounds       `yaml:"bounds,omitempty" json:"bounds"`
 }
 
 // Bounds are the numbers that a result must keep; beyond one, the answer is no.
@@ -124,6 +127,14 @@ func (j Job) CheckPlan() error {
 			errs = append(errs, fmt.Errorf("bounds.relative_mse.%s: no role of this name is ever quantized; there are %v", role, quantizable))
 		}
 	}
+	for _, role := range j.Trained {
+		if !slices.Contains(diff.Trainable, role) {
+			errs = append(errs, fmt.Errorf("trained: no role is called %q; there are %v", role, diff.Trainable))
+		}
+	}
+	if len(j.Trained) > 0 && !j.compares() {
+		errs = append(errs, errors.New("trained: roles are named and diff is false, so nobody would look at them; leave one of the two out"))
+	}
 	if o, err := j.PlanOptions(); err != nil {
 		errs = append(errs, err)
 	} else if err := o.Check(); err != nil {
@@ -131,6 +142,9 @@ func (j Job) CheckPlan() error {
 	}
 	return errors.Join(errs...)
 }
+
+// compares says whether the fine-tune is held against its donor.
+func (j Job) compares() bool { return j.Diff == nil || *j.Diff }
 
 // PlanOptions turns the job's words into the planner's.
 func (j Job) PlanOptions() (plan.Options, error) {

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"seatsmith/internal/atomicfile"
+	"seatsmith/internal/diff"
 	"seatsmith/internal/plan"
 )
 
@@ -45,6 +46,7 @@ func OpenRun(output string) (*Run, error) {
 type record struct {
 	job  Job
 	plan *plan.Plan
+	diff *diff.Report // nil when nothing was compared
 	tell func(kind string, fields map[string]any)
 	run  *Run
 	held []held // events from before
@@ -63,11 +65,18 @@ func (r *record) begin() error {
 		return err
 	}
 	r.run = run
-	if err := os.Remove(filepath.Join(run.Dir, "verify.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the judgement of an earlier output: %w", err)
+	for _, name := range []string{"verify.json", "diff.json"} {
+		if err := os.Remove(filepath.Join(run.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the judgement of an earlier output: %w", err)
+		}
 	}
 	if err := errors.Join(run.SaveJob(r.job), run.SaveJSON("plan.json", r.plan)); err != nil {
 		return err
+	}
+	if r.diff != nil {
+		if err := run.SaveJSON("diff.json", r.diff); err != nil {
+			return err
+		}
 	}
 	r.event("planned", map[string]any{"plan": r.plan.Hash(), "bytes_in": r.plan.BytesIn, "bytes_out": r.plan.BytesOut})
 	for _, h := range r.held {
