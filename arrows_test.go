@@ -42,6 +42,8 @@ var rooms = map[string]room{
 		"internal/model", "internal/dialect", "internal/engine", "internal/numeric", "internal/safetensors", "internal/playbook"}},
 	"internal/diff": {layer: 3, sentence: "a fine-tune against its base: what the training changed, and whether it is there at all", may: []string{
 		"internal/model", "internal/numeric", "internal/safetensors", "internal/playbook"}},
+	"internal/repair": {layer: 4, sentence: "a repaired copy of a checkpoint, where no weight changes", may: []string{
+		"internal/atomicfile", "internal/engine", "internal/model", "internal/playbook", "internal/safetensors", "internal/verify"}},
 	"internal/line": {layer: 4, sentence: "the forge pipeline and the run folder"},
 	"cmd/seatsmith": {layer: 5, sentence: "flags in, one call, print, exit code; no logic"},
 }

@@ -11,6 +11,7 @@ import (
 
 	"seatsmith/internal/atomicfile"
 	"seatsmith/internal/engine"
+	"seatsmith/internal/repair"
 	"seatsmith/internal/verify"
 )
 
@@ -83,7 +84,7 @@ It exits 0 when nothing is wrong, 1 when something is, 3 when it could not find 
 // doctorReport is the document: the report, and of a repaired copy what was repaired and its own report.
 type doctorReport struct {
 	*verify.Report
-	Repaired *verify.Repaired `json:"repaired,omitempty"`
+	Repaired *repair.Repaired `json:"repaired,omitempty"`
 }
 
 func doctorUsage(o verify.Options) error {
@@ -149,8 +150,8 @@ func (a *app) examine(ctx context.Context, dir string, o verify.Options) (*verif
 }
 
 // repair writes a repaired copy and judges it.
-func (a *app) repair(ctx context.Context, dir, out string, o verify.Options) (*verify.Repaired, error) {
-	done, err := verify.Repair(ctx, dir, out, o)
+func (a *app) repair(ctx context.Context, dir, out string, o verify.Options) (*repair.Repaired, error) {
+	done, err := repair.Run(ctx, dir, out, o)
 	if err != nil {
 		return nil, err
 	}

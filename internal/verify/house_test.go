@@ -70,6 +70,11 @@ func TestEveryRuleThatCanBeToldHasAnAccident(t *testing.T) {
 			}
 		}
 	}
+	for _, d := range doctored {
+		for _, r := range strings.Fields(d.rules) {
+			broken[strings.TrimSuffix(r, "?")] = true
+		}
+	}
 	for id, path := range rules {
 		if !broken[id] {
 			t.Errorf("%s can tell of %s, and no accident expects it", path, id)

@@ -1,4 +1,4 @@
-package verify
+package repair
 
 import (
 	"bytes"
@@ -21,17 +21,18 @@ import (
 	"seatsmith/internal/model"
 	"seatsmith/internal/playbook"
 	"seatsmith/internal/safetensors"
+	"seatsmith/internal/verify"
 )
 
-// Repaired is what Repair did: each repair in words (none: nothing was written), and the report about the result, which
+// Repaired is what Run did: each repair in words (none: nothing was written), and the report about the result, which
 // the caller fills in.
 type Repaired struct {
-	Dir     string   `json:"dir"`
-	Repairs []string `json:"repairs"`
-	Report  *Report  `json:"report"`
+	Dir     string         `json:"dir"`
+	Repairs []string       `json:"repairs"`
+	Report  *verify.Report `json:"report"`
 }
 
-// Repair copies a checkpoint into the new folder out with the repairs that change no weight and that the stored tensors
+// Run copies a checkpoint into the new folder out with the repairs that change no weight and that the stored tensors
 // leave no doubt about:
 //
 //   - a head that is stored unquantized and not excluded is excluded (config.json and hf_quant_config.json);
@@ -43,12 +44,12 @@ type Repaired struct {
 //
 // Whatever else is wrong stays wrong: the result is to be judged again. The folder appears under its name when it is whole;
 // nothing is overwritten, and the checkpoint itself is never written to.
-func Repair(ctx context.Context, dir, out string, o Options) (*Repaired, error) {
+func Run(ctx context.Context, dir, out string, o verify.Options) (*Repaired, error) {
 	if _, err := os.Lstat(out); err == nil {
 		return nil, fmt.Errorf("%s exists already and nothing is overwritten; choose another name: %w", out, fs.ErrExist)
 	}
 	o.Headers, o.Serve, o.Progress = true, nil, nil
-	r, err := Doctor(ctx, dir, o)
+	r, err := verify.Doctor(ctx, dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +101,7 @@ func (p *repair) method(findings []playbook.Finding) error {
 	if len(found(findings, "quant-method")) == 0 || !block.IsObject() || block.Get("quant_method").String() != "" {
 		return nil
 	}
-	j := judge{m: p.m}
-	looks := j.looks()
+	looks := p.looks()
 	switch {
 	case looks == engine.CompressedTensors && block.Get("config_groups").IsObject():
 	case looks == "modelopt" && (block.Get("quant_algo").Exists() || block.Get("quantization.quant_algo").Exists()):
@@ -112,6 +112,26 @@ func (p *repair) method(findings []playbook.Finding) error {
 	p.config, err = sjson.SetBytes(p.config, "quantization_config.quant_method", looks)
 	p.did("config.json: quantization_config.quant_method is %q, as the tensors are", looks)
 	return err
+}
+
+// looks says which dialect the stored tensors are spelled in, "" where nothing is certain.
+func (p *repair) looks() string {
+	one, two := false, false
+	for i := range p.m.Tensors {
+		switch p.m.Tensors[i].Suffix {
+		case "weight_packed", "weight_global_scale":
+			one = true
+		case "weight_scale_2":
+			two = true
+		}
+	}
+	switch {
+	case one && !two:
+		return engine.CompressedTensors
+	case two && !one:
+		return "modelopt"
+	}
+	return ""
 }
 
 // exclusions keeps an unquantized head out of the quantization.
@@ -125,7 +145,7 @@ func (p *repair) exclusions(findings []playbook.Finding) error {
 		if t.Role != model.RoleHead || !t.Linear {
 			continue
 		}
-		if !float(t) {
+		if d := t.Dtype(); d != safetensors.BF16 && d != safetensors.F16 && d != safetensors.F32 {
 			return nil // part of it is quantized: what belongs in the list is not certain
 		}
 		names = append(names, t.Module)
@@ -289,7 +309,7 @@ func (p *repair) publish(ctx context.Context, out string) (err error) {
 	if p.file != nil && !p.drop[engine.FileModelOpt] {
 		made[engine.FileModelOpt] = p.file
 	}
-	for _, name := range []string{model.ProvenanceFile, sumsName} {
+	for _, name := range []string{model.ProvenanceFile, "SHA256SUMS"} {
 		if _, err := os.Lstat(filepath.Join(p.m.Dir, name)); err == nil {
 			p.drop[name] = true
 		}
