@@ -145,8 +145,12 @@ func (j *judge) native() {
 			j.natives[module] = global
 		}
 	}
+	j.nativeInputs(p, m)
 	var ghosts []string
 	for _, module := range slices.Sorted(maps.Keys(p.Native)) {
+		if j.recordedInput(module) {
+			continue
+		}
 		name := j.globalName(module)
 		_, ok := j.m.Lookup(name)
 		if !ok && !j.condemned[module] && !j.missingTold(module+".weight") && !j.notes.told(name, "tensor-missing") {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
 	"seatsmith/internal/dialect"
@@ -105,6 +106,9 @@ func (j *judge) readQuantization() (*engine.Quantization, []engine.Problem, erro
 // readFile reads hf_quant_config.json for what it says, as if it stood in config.json; nil when it cannot be read.
 func readFile(file []byte) *engine.ModelOpt {
 	block, err := sjson.SetBytes(file, "quant_method", engine.ModelOptFP8)
+	if layers := gjson.GetBytes(file, "quantization.quantized_layers"); err == nil && layers.Exists() {
+		block, err = sjson.SetRawBytes(block, "quantized_layers", []byte(layers.Raw)) // the server asks for them there, or looks into this file
+	}
 	if err == nil {
 		block, err = sjson.DeleteBytes(block, "producer") // a signature changes the method, not what is said
 	}
