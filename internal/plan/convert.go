@@ -218,7 +218,7 @@ func (q quantized) convertItem(t *model.Tensor, modules map[string]*stored, d di
 		}
 		item.Outputs = []dialect.Output{{Name: o.Name, Part: dialect.PartKept, Dtype: t.Dtype(), Shape: o.Shape}}
 		item.Reason = "the same bytes, spelled as " + d.Name() + " spells them"
-		if o.Dtype != t.Dtype() && !(d.Name() == compressedTensors && t.Dtype() == safetensors.BF16 && o.Part == dialect.PartScale) || elements(o.Shape) != elements(t.Shape()) && o.Part != dialect.PartCodes {
+		if o.Dtype != t.Dtype() && !(s.scheme.FP8() && o.Part != dialect.PartCodes && anyFloat(o.Dtype) && anyFloat(t.Dtype())) || elements(o.Shape) != elements(t.Shape()) && o.Part != dialect.PartCodes {
 			notes.at(s.module, playbook.New("convert-inexpressible", "", fmt.Sprintf("%s is %s %v, and %s stores it as %s %v", t.Suffix, t.Dtype(), t.Shape(), d.Name(), o.Dtype, o.Shape),
 				"quantize the module again from the unquantized checkpoint"))
 		}
@@ -233,6 +233,10 @@ func (q quantized) convertItem(t *model.Tensor, modules map[string]*stored, d di
 	notes.at(t.Name, playbook.New("convert-dropped", "", fmt.Sprintf("the tensor is left out: %s has no such part, and a server that is strict refuses the name", s.scheme), ""))
 	return item, nil
 }
+
+// anyFloat: a scale of an FP8 weight keeps the dtype that it is stored in. Both loaders copy it into a float32 parameter of
+// their own, whatever float it was (vLLM 017e9f4448, model_executor/parameter.py PerTensorScaleParameter, ChannelQuantScaleParameter).
+func anyFloat(d safetensors.Dtype) bool { return d == safetensors.F32 || d == safetensors.BF16 }
 
 // arithmetic decides the dtype of an FP8 scale only.
 func (q quantized) arithmetic() numeric.Math {
