@@ -84,6 +84,9 @@ type Item struct {
 	// it when its reciprocal is what the source holds, and refuses otherwise. nil: the reciprocal is computed. For Quantize to
 	// nvfp4-w4a4 it is InputScale in the form of the arithmetic, which the record keeps.
 	Native *float32 `json:"native,omitempty"`
+	// Record names a kept scale in the record (the module, with InputNative for its input scale): the form that it is stored in
+	// is the native one, and another tool coded it, so nothing else says its value.
+	Record string `json:"record,omitempty"`
 }
 
 // SourceScale tells how an FP8 weight is scaled in the source: value = code * scale[row/Block[0]][column/Block[1]].

@@ -62,15 +62,17 @@ func (q quantized) splice(version string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	modules := gatherStored(tensors, q.block, newNotes())
 	for i := range tensors {
 		item := kept(&tensors[i])
 		item.Reason = "the body's, as it is"
+		item.Record = q.unrecorded(&tensors[i], modules)
 		if tensors[i].Origin == model.Donor {
 			item.Reason = "the donor's head"
 		}
 		p.Items = append(p.Items, item)
 	}
-	p.tally(tensors, gatherStored(tensors, q.block, newNotes()))
+	p.tally(tensors, modules)
 	p.leftOut(tensors, q.stored, notes)
 	p.Shards = withHead(tensors, p.Items, q.stored)
 	markWhole(p.Shards, p.Items, tensors, q.stored)
@@ -83,6 +85,30 @@ func (q quantized) splice(version string) (*Plan, error) {
 	q.tellHead(tensors, notes)
 	p.Findings = notes.done()
 	return p, nil
+}
+
+// unrecorded is the name under which the record gets a scale that no record has yet, "" for every other tensor.
+func (q quantized) unrecorded(t *model.Tensor, modules map[string]*stored) string {
+	if q.record != nil || t.Origin == model.Donor || t.Dtype() != safetensors.F32 || elements(t.Shape()) != 1 {
+		return ""
+	}
+	s := modules[strings.TrimSuffix(t.Name, "."+t.Suffix)]
+	switch {
+	case s == nil || !s.scheme.NVFP4():
+		return ""
+	case t.Name == nameOf(s.part(dialect.PartGlobalScale, q.block.dialect)):
+		return s.module
+	case s.scheme == dialect.NVFP4W4A4 && t.Name == nameOf(s.part(dialect.PartInputScale, q.block.dialect)):
+		return s.module + InputNative
+	}
+	return ""
+}
+
+func nameOf(t *model.Tensor) string {
+	if t == nil {
+		return ""
+	}
+	return t.Name
 }
 
 // tellHead says what came in, and what the configuration promises now.
@@ -255,7 +281,7 @@ func (q quantized) cover(p *Plan, tensors []model.Tensor, notes *notes) error {
 			return err
 		}
 		q.tellEntries("config.json: quantization_config.ignore", added, notes)
-		if config, err = withoutLayers(config, "quantization_config.quantized_layers", tensors, notes); err != nil {
+		if config, err = withoutLayers(config, "config.json", "quantization_config.quantized_layers", tensors, notes); err != nil {
 			return err
 		}
 		if gjson.GetBytes(config, "quantization_config.exclude_modules").IsArray() {
@@ -276,7 +302,7 @@ func (q quantized) cover(p *Plan, tensors []model.Tensor, notes *notes) error {
 		return err
 	}
 	q.tellEntries(model.QuantFile+": quantization.exclude_modules", added, notes)
-	if nested, err = withoutLayers(nested, "quantization.quantized_layers", tensors, notes); err != nil {
+	if nested, err = withoutLayers(nested, model.QuantFile, "quantization.quantized_layers", tensors, notes); err != nil {
 		return err
 	}
 	if nested, err = indented(nested); err != nil {
@@ -386,7 +412,7 @@ func withEntries(doc []byte, where string, entries []string) ([]byte, []string, 
 }
 
 // withoutLayers takes the head's modules out of a list of quantized layers: what is not listed stays unquantized (R24).
-func withoutLayers(doc []byte, where string, tensors []model.Tensor, notes *notes) ([]byte, error) {
+func withoutLayers(doc []byte, file, where string, tensors []model.Tensor, notes *notes) ([]byte, error) {
 	layers := gjson.GetBytes(doc, where)
 	if !layers.IsObject() {
 		return doc, nil
@@ -409,6 +435,6 @@ func withoutLayers(doc []byte, where string, tensors []model.Tensor, notes *note
 	if len(gone) == 0 {
 		return doc, nil
 	}
-	notes.add(playbook.New("head-covered", where, fmt.Sprintf("%d entries of the old head were taken out: %s", len(gone), listed(gone, 30)), ""))
+	notes.add(playbook.New("head-covered", file+": "+where, fmt.Sprintf("%d entries of the old head were taken out: %s", len(gone), listed(gone, 30)), ""))
 	return sjson.SetRawBytes(doc, where, []byte("{"+strings.Join(rest, ",")+"}"))
 }

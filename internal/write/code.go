@@ -27,6 +27,9 @@ func (p *production) do(t *tile, b *buffers) error {
 			t.u.seen(t, seen) // the shard is refused; nobody needs the copy
 			return nil
 		}
+		if w.item.Record != "" {
+			p.native(w.item.Record, math.Float32frombits(binary.LittleEndian.Uint32(src)))
+		}
 		return p.put(w.name(dialect.PartKept), src, t.off)
 	case stepTurn:
 		defer p.report.add(t.n)

@@ -205,6 +205,9 @@ func (w *work) parts(k plan.Kind) (map[dialect.Part]int64, error) {
 		if kept.Dtype != it.Dtype {
 			return nil, errors.New("a kept tensor needs one output of its own dtype and as many elements")
 		}
+		if it.Record != "" && (it.Dtype != safetensors.F32 || w.bytes != 4) {
+			return nil, errors.New("only one F32 number goes into the record: make the plan again")
+		}
 		return map[dialect.Part]int64{dialect.PartKept: w.bytes}, nil
 	case plan.Cast, plan.Widen:
 		from := []safetensors.Dtype{safetensors.F32, safetensors.F16}
