@@ -29,11 +29,16 @@
 //	view, _ := model.Open(body)                           // and model.Overlay for a donor's head
 //	before := verify.Source(view)                         // headers only, before anything is planned
 //	after, err := verify.Checkpoint(ctx, dir, verify.Options{Source: view})
+//	any, err := verify.Doctor(ctx, dir, verify.Options{Host: verify.Host{GPU: "sm_120", TP: 2}, Serve: commands})
 //
 // Checkpoint goes through files and structure (package model's findings), the quantization block, the server's modules,
 // the source itself (is it one, and whole?), the record and what it claims, the values of every scale, the tensors against
 // the source in both directions, the values of kept tensors, config.json and companions against the source's, and last the
 // recorded hashes. An error is for what could not be read (exit code 3); whatever can be named is a finding.
+//
+// Doctor is the part that needs neither source nor record: headers, the server's modules and the values of scales, together
+// with the card, the ranks and the commands (ParseServe, ReadCompose) that are to serve the checkpoint. SARIF renders a report
+// for code hosts.
 //
 // # What it refuses to know
 //

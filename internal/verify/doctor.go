@@ -35,7 +35,9 @@ func Doctor(ctx context.Context, dir string, o Options) (*Report, error) {
 	}
 	j.structure()
 	j.path()
-	j.roles = nil
+	if err := j.stack(); err != nil {
+		return nil, fmt.Errorf("judging %s: %w", dir, err)
+	}
 	if o.Headers {
 		j.skip("the values of scale tensors (--headers)", false)
 	} else {

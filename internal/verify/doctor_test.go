@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/sjson"
+
 	"seatsmith/internal/plan"
 	"seatsmith/internal/safetensors"
 	"seatsmith/internal/verify"
@@ -71,6 +73,17 @@ var doctored = []struct {
 	{name: "three ranks", rules: "tp-split", text: "heads", host: verify.Host{TP: 3}},
 	{name: "sixteen ranks", rules: "tp-split width-group", host: verify.Host{TP: 16}},
 
+	{name: "a tokenizer of transformers 5", rules: "tokenizer-class?", do: func(f *folder) {
+		path := filepath.Join(f.dir, "tokenizer_config.json")
+		data, err := sjson.SetBytes(readFile(f.t, path), "tokenizer_class", "TokenizersBackend")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		writeFile(f.t, path, data)
+	}},
+	{name: "a mixed block in builds that misread it", rules: "modelopt-since?", engine: "vllm@0.25", make: mixed},
+	{name: "a mixed block in others", engine: "vllm@0.26", make: mixed},
+
 	{name: "a plain command", command: "vllm serve /models/q --max-model-len 64 --gpu-memory-utilization 0.9"},
 	{name: "a flag that nobody has", rules: "serve-args", text: "--max-model-len", command: "/m --max-model-length 64"},
 	{name: "a tool parser without automatic choice of it", rules: "serve-args?", command: "/m --tool-call-parser qwen3_coder"},
@@ -88,6 +101,19 @@ var doctored = []struct {
 	{name: "no tower to leave out", rules: "serve-args?", make: textOnly, text: "tower", command: "/m --language-model-only"},
 	{name: "ranks of the command", rules: "tp-split", text: "--tensor-parallel-size", command: "/m -tp 3"},
 	{name: "a flag of another version", rules: "serve-args", engine: "vllm@0.28", text: "0.28", command: "/m --calculate-kv-scales"},
+}
+
+// mixed is a modelopt folder in which every quantized module is listed.
+func mixed(t *testing.T) *folder {
+	f := inModelOpt(t)
+	layers := map[string]any{}
+	for name := range f.tensors {
+		if module, ok := strings.CutSuffix(name, ".weight_scale_2"); ok {
+			layers[module] = map[string]any{"quant_algo": "W4A16_NVFP4", "group_size": 16}
+		}
+	}
+	f.set("quantization_config", map[string]any{"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers, "ignore": []string{"mtp*", "lm_head", "model.visual*"}})
+	return f
 }
 
 // unpromised promises no head and has none.
@@ -108,6 +134,9 @@ func TestHostsAndCommandsAreJudgedTogetherWithTheCheckpoint(t *testing.T) {
 			f := copyOf(t, "default")
 			if c.make != nil {
 				f = c.make(t)
+			}
+			if c.do != nil {
+				c.do(f)
 			}
 			f.save()
 			o := verify.Options{Host: c.host, Engine: c.engine}

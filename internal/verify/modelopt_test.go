@@ -23,19 +23,8 @@ import (
 // converted is a source written in a dialect, and the source.
 func converted(t *testing.T, source string, o plan.Options) (*folder, *model.Model) {
 	t.Helper()
-	m, err := model.Open(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	p, err := plan.Make(m, o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := filepath.Join(t.TempDir(), "out")
-	if _, err := write.Run(context.Background(), p, m, dir, write.Options{Workers: 2}); err != nil {
-		t.Fatal(err)
-	}
+	m := quantizeFrom(t, source, dir, o)
 	return load(t, dir), m
 }
 
@@ -137,4 +126,22 @@ func TestAModelOptFolderCodedAgainIsHeldBitForBit(t *testing.T) {
 	if !bytes.Contains([]byte(r.Findings[0].Subject), []byte("down_proj")) || len(slices.Collect(maps.Keys(r.ErrorByRole))) == 0 {
 		t.Errorf("%+v", r)
 	}
+}
+
+// quantizeFrom writes a source in a dialect.
+func quantizeFrom(t testing.TB, source, dir string, o plan.Options) *model.Model {
+	t.Helper()
+	m, err := model.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	p, err := plan.Make(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write.Run(context.Background(), p, m, dir, write.Options{Workers: 2}); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

@@ -64,6 +64,9 @@ func Checkpoint(ctx context.Context, dir string, o Options) (*Report, error) {
 	}
 	j.structure()
 	j.path()
+	if err := j.stack(); err != nil {
+		return nil, fmt.Errorf("verifying %s: %w", dir, err)
+	}
 	j.comparable = j.fit()
 	if err := j.readRecord(); err != nil {
 		return nil, fmt.Errorf("verifying %s: %w", dir, err)
