@@ -320,7 +320,8 @@ func (q quantized) tellEntries(where string, added []string, notes *notes) {
 
 // headEntries names the head as a dialect's ignore list does. compressed-tensors: every module by its name, the fused
 // spellings, the names that are asked for experts (R28), and patterns, since runtimes differ in which of them they follow
-// (Q03). modelopt: one wildcard, which covers mtp.fc too (vLLM 017e9f4448, modelopt.py is_layer_excluded).
+// (Q03). modelopt: one wildcard, which covers mtp.fc too (vLLM 017e9f4448, modelopt.py is_layer_excluded), and the same names
+// for readers that know no wildcards.
 func headEntries(tensors []model.Tensor, dialectName string) []string {
 	var head, quantized []dialect.Module
 	for i := range tensors {
@@ -344,15 +345,16 @@ func headEntries(tensors []model.Tensor, dialectName string) []string {
 		for _, root := range roots {
 			add(root + "*")
 		}
-		return out
 	}
 	for _, m := range head {
 		if parent, ok := strings.CutSuffix(m.Name, ".experts.gate_up_proj"); ok {
 			add(parent + ".experts.0.gate_proj")
 			add(parent + ".experts.0.up_proj")
+			continue // no module has the stacked tensor's own name
 		}
 		if parent, ok := strings.CutSuffix(m.Name, ".experts.down_proj"); ok {
 			add(parent + ".experts.0.down_proj")
+			continue
 		}
 		add(m.Name)
 	}
@@ -360,6 +362,9 @@ func headEntries(tensors []model.Tensor, dialectName string) []string {
 		if m.Fused != "" {
 			add(m.Fused)
 		}
+	}
+	if dialectName == modelopt {
+		return out
 	}
 	for _, root := range roots {
 		for _, form := range []string{"re:^" + regexp.QuoteMeta(root) + ".*", "re:.*" + regexp.QuoteMeta(root) + ".*"} {
