@@ -158,7 +158,7 @@ func TestAFlatBodyIsRehomedWithEveryRenameListed(t *testing.T) {
 	body := flat(t)
 	dir := body.put()
 	out, got := grafted(t, line.Change{Source: dir, Donor: fixture(t, "tiny")})
-	has(t, out.Findings, "rehomed", "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM", "model.language_model.", "vision tower")
+	has(t, out.Findings, "body-rehomed", "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM", "model.language_model.", "vision tower")
 	want := take(t, fixture(t, "tiny-finetune")).all() // the tower was not trained
 	maps.Copy(want, headOf(take(t, fixture(t, "tiny")).all()))
 	for name, x := range take(t, fixture(t, "tiny")).all() {
@@ -204,7 +204,7 @@ func TestAForgeRehomesAWrapperWithoutATower(t *testing.T) {
 	if err != nil || out.Output == "" {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	has(t, out.Findings, "rehomed", "vision tower")
+	has(t, out.Findings, "body-rehomed", "vision tower")
 	for _, f := range out.Findings {
 		if f.Rule == "diff-tower-dropped" && f.Severity != playbook.Info {
 			t.Errorf("the tower is the donor's: %+v", f)

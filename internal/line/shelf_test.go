@@ -212,7 +212,7 @@ func converted(t *testing.T, dir, to string) string {
 	if !out.Verified || out.Verify.Verdict == "fail" {
 		t.Errorf("it was published unjudged: %+v", out.Verify)
 	}
-	has(t, out.Findings, "converted")
+	has(t, out.Findings, "convert-done")
 	return out.Output
 }
 

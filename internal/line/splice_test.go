@@ -311,7 +311,9 @@ func TestQ18WhatIsQuantizedAndExcludedIsNotPublished(t *testing.T) {
 			if res.Verify != nil {
 				all = slices.Concat(all, res.Verify.Findings)
 			}
-			if !slices.ContainsFunc(all, func(f playbook.Finding) bool { return f.Severity == playbook.Error && strings.Contains(f.Subject, "lm_head") }) {
+			if !slices.ContainsFunc(all, func(f playbook.Finding) bool {
+				return f.Severity == playbook.Error && strings.Contains(f.Subject, "lm_head")
+			}) {
 				t.Errorf("%s: lm_head is not named: %v", kind, rules(all))
 			}
 		}

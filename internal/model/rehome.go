@@ -51,7 +51,7 @@ func (t *Tensor) source() source {
 }
 
 // Lay lays the donor's whole head over the body, as Overlay does, in the way that was asked for. A text-only body is
-// re-homed first: what is renamed is in Renames, and a finding (rehomed) sums it up. A donor that lacks the tower refuses
+// re-homed first: what is renamed is in Renames, and a finding (body-rehomed) sums it up. A donor that lacks the tower refuses
 // (donor-towerless).
 func Lay(body, donor *Model, how Laying) (*Model, error) {
 	home, note, err := body.rehome(donor, how)
@@ -195,7 +195,7 @@ func (m *Model) moved(raw []byte, donor *Model) (*Model, playbook.Finding, error
 	if tower > 0 {
 		message += fmt.Sprintf("; the vision tower, %s, and the wrapper's configuration are the donor's", tensors(tower))
 	}
-	return home, playbook.New("rehomed", configFile+": architectures", message, ""), nil
+	return home, playbook.New("body-rehomed", configFile+": architectures", message, ""), nil
 }
 
 // ofFile are the keys of a flat configuration that belong to the file and not to the language model.

@@ -117,7 +117,7 @@ func (q quantized) convert(version, to string) (*Plan, error) {
 		return nil, err
 	}
 	p.Lineage = q.lineage()
-	notes.add(playbook.New("converted", q.block.dialect+" to "+d.Name(), fmt.Sprintf("%d quantized modules change their spelling: codes and block scales byte for byte, scales of another form as reciprocals", len(modules)), ""))
+	notes.add(playbook.New("convert-done", q.block.dialect+" to "+d.Name(), fmt.Sprintf("%d quantized modules change their spelling: codes and block scales byte for byte, scales of another form as reciprocals", len(modules)), ""))
 	p.Findings = notes.done()
 	return p, nil
 }
