@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"seatsmith/internal/dialect"
 	"seatsmith/internal/model"
 	"seatsmith/internal/plan"
 	"seatsmith/internal/playbook"
@@ -41,6 +42,8 @@ func (c Change) Check() error {
 	case plan.KindConvert:
 		if c.Dialect == "" {
 			errs = append(errs, errors.New("--dialect is missing: say which dialect the checkpoint is to have"))
+		} else if _, err := dialect.Parse(c.Dialect); err != nil {
+			errs = append(errs, fmt.Errorf("--dialect: %w", err))
 		}
 	case plan.KindGraft, plan.KindSplice:
 		if c.Donor == "" {

@@ -57,7 +57,14 @@ func compare(ctx context.Context, j Job, view *model.Model, rep Reporter) (repor
 			report.Findings[i].Fix = ""
 		}
 	}
+	switch playbook.Worst(report.Findings) {
+	case playbook.Warning:
+		report.Verdict = "warn"
+	case playbook.Info, "":
+		report.Verdict = "ok"
+	}
 	if report.Unjudged {
+		report.Verdict = "fail"
 		return report, unmergedUnchecked + "no weight of it could be compared with the donor's", nil
 	}
 	return report, "", nil
