@@ -29,7 +29,7 @@ func quants(t *testing.T) map[string]struct{ dir, to string } {
 		"w4a16":                  {Body: fixture(t, "tiny"), Recipe: "nvfp4-all-linear"},
 		"w4a16, the peer's form": {Body: fixture(t, "tiny"), Recipe: "nvfp4-all-linear", Math: "ct"},
 		"w4a4":                   {Body: fixture(t, "tiny"), Recipe: "w4a4-reference", Stats: dense},
-		"w4a16 from modelopt":    {Body: fixture(t, "tiny"), Dialect: "modelopt"},
+		"w4a16 from modelopt":    {Body: fixture(t, "tiny-finetune"), Donor: fixture(t, "tiny"), Dialect: "modelopt"},
 		"w4a4 from modelopt":     {Body: fixture(t, "tiny"), Recipe: "w4a4-reference", Stats: dense, Dialect: "modelopt"},
 		"mixed":                  {Body: fixture(t, "tiny"), Stats: dense, Dialect: "modelopt"},
 		"mixed, the peer's form": {Body: fixture(t, "tiny"), Stats: dense, Dialect: "modelopt", Math: "ct"},

@@ -89,6 +89,14 @@ func TestForgeTakesSourcesOfOtherDtypes(t *testing.T) {
 		}
 		return map[string]stored{s.Name: {s, b}}
 	})
+	full := resaved(t, "dtype", "float32", func(s safetensors.Spec, values []float32) map[string]stored {
+		s.Dtype = safetensors.F32
+		var b []byte
+		for i, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v*(1+float32(i%3)*0.001)))
+		}
+		return map[string]stored{s.Name: {s, b}}
+	})
 	eight := resaved(t, "quantization_config", map[string]any{"quant_method": "fp8", "weight_block_size": []int{128, 128}}, func(s safetensors.Spec, values []float32) map[string]stored {
 		if !strings.HasSuffix(s.Name, "_proj.weight") || strings.Contains(s.Name, "visual") {
 			var b []byte
@@ -108,7 +116,7 @@ func TestForgeTakesSourcesOfOtherDtypes(t *testing.T) {
 		s.Dtype = safetensors.F8E4M3
 		return map[string]stored{s.Name: {s, codes}, s.Name + "_scale_inv": {scale, scales}}
 	})
-	for body, rules := range map[string][]string{half: {"cast-changed", "kept-rounded"}, eight: {"source-fp8"}} {
+	for body, rules := range map[string][]string{half: {"cast-changed", "kept-rounded"}, full: {"cast-changed", "kept-rounded"}, eight: {"source-fp8"}} {
 		j := tavern(t)
 		j.Body = body
 		out, err := line.Forge(t.Context(), j, "test", line.Reporter{})
@@ -122,7 +130,7 @@ func TestForgeTakesSourcesOfOtherDtypes(t *testing.T) {
 			t.Errorf("%v: %v", rules, err)
 		}
 		log := events(t, j.Output+".run")
-		if slices.Contains(log, "cast") != (body == half) {
+		if slices.Contains(log, "cast") == (body == eight) {
 			t.Errorf("%v: events %v", rules, log)
 		}
 		for _, rule := range rules {

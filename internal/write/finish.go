@@ -98,7 +98,7 @@ func (r *run) provenance(files map[string]model.FileHash) *model.Provenance {
 			p.Native[module] = g
 		}
 		for _, w := range r.shards[i].works {
-			if w.item.Role == model.RoleHead {
+			if w.item.Role == model.RoleHead && r.plan.Lineage == nil { // a lineage knows whose head it was
 				p.Head = string(w.item.Origin)
 			}
 		}
