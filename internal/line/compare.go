@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"seatsmith/internal/diff"
 	"seatsmith/internal/model"
@@ -47,7 +48,16 @@ func compare(ctx context.Context, j Job, view *model.Model, rep Reporter) (repor
 	}
 	defer body.Close()
 	rep.stage("diff")
-	report, err = diff.Run(ctx, body, base, diff.Options{Workers: j.Workers, Trained: j.Trained, Progress: rep.Progress})
+	o := diff.Options{Workers: j.Workers, Trained: j.Trained}
+	if rep.Progress != nil {
+		var one sync.Mutex // diff tells of its progress from every worker
+		o.Progress = func(stage string, done, total int64) {
+			one.Lock()
+			defer one.Unlock()
+			rep.Progress(stage, done, total)
+		}
+	}
+	report, err = diff.Run(ctx, body, base, o)
 	if err != nil {
 		return nil, "", fmt.Errorf("comparing the fine-tune with its base: %w", err)
 	}
