@@ -222,13 +222,18 @@ func (c *card) render() ([]byte, error) {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	say("---\n%s---\n\n# %s\n\n", front, text(c.name))
 	say("%s, quantized to %s by seatsmith %s without a GPU. ", text(c.base), strings.Join(c.schemes(), " and "), text(c.plan.Version))
+	kept, keptAll := "unquantized and byte for byte", "unquantized"
+	if s := c.headSchemes(); len(s) > 0 {
+		kept = "in part quantized to " + strings.Join(s, " and ")
+		keptAll = kept
+	}
 	switch {
 	case c.head.Present == 0:
 		say("It has no multi-token-prediction head.\n\n")
 	case c.headFrom == string(model.Donor):
-		say("Its multi-token-prediction head is that of %s, %d tensors, unquantized and byte for byte.\n\n", text(c.donor), c.head.Present)
+		say("Its multi-token-prediction head is that of %s, %d tensors, %s.\n\n", text(c.donor), c.head.Present, kept)
 	default:
-		say("Its multi-token-prediction head, %d tensors, is its own, unquantized.\n\n", c.head.Present)
+		say("Its multi-token-prediction head, %d tensors, is its own, %s.\n\n", c.head.Present, keptAll)
 	}
 	if c.body.from == string(model.Donor) {
 		say("The fine-tune's card names no license; the one above is that of the base, %s.\n\n", text(c.donor))
@@ -267,6 +272,19 @@ func (c *card) schemes() []string {
 	for s := range c.plan.Schemes {
 		if s.Quantized() {
 			out = append(out, "`"+string(s)+"`")
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// headSchemes are those that something of the head is quantized to.
+func (c *card) headSchemes() []string {
+	var out []string
+	for i := range c.plan.Items {
+		item := &c.plan.Items[i]
+		if name := "`" + string(item.Scheme) + "`"; item.Role == model.RoleHead && item.Scheme.Quantized() && !slices.Contains(out, name) {
+			out = append(out, name)
 		}
 	}
 	slices.Sort(out)
@@ -347,12 +365,29 @@ func (c *card) command() string {
 	if recipe != "" && isPath(recipe) {
 		recipe = filepath.Base(recipe)
 	}
+	stats := c.job.Stats
+	if stats != "" {
+		stats = filepath.Base(stats)
+	}
 	for _, f := range []struct{ flag, value string }{
-		{"--recipe", recipe}, {"--dialect", c.plan.Dialect}, {"--math", c.plan.Math}, {"--search", c.plan.Search}, {"--groups", c.plan.Groups}, {"--shard-size", c.job.ShardSize},
+		{"--recipe", recipe}, {"--stats", stats}, {"--dialect", c.plan.Dialect}, {"--math", c.plan.Math}, {"--search", c.plan.Search}, {"--groups", c.plan.Groups}, {"--shard-size", c.job.ShardSize},
 	} {
 		if f.value != "" {
 			parts = append(parts, f.flag, shellWord(f.value))
 		}
+	}
+	if c.job.Force {
+		parts = append(parts, "--force")
+	}
+	if !c.job.compares() {
+		parts = append(parts, "--no-diff")
+	}
+	if len(c.job.Trained) > 0 {
+		var roles []string
+		for _, r := range c.job.Trained {
+			roles = append(roles, string(r))
+		}
+		parts = append(parts, "--trained", strings.Join(roles, ","))
 	}
 	return strings.Join(append(parts, "--output", shellWord(c.name)), " ")
 }

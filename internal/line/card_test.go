@@ -90,6 +90,17 @@ func TestACardSaysWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+func TestACardTellsOfAQuantizedHeadAndOfEveryFlag(t *testing.T) {
+	no := false
+	dir := made(t, line.Job{Body: fixture(t, "tiny-finetune"), Donor: fixture(t, "tiny"), Recipe: "head-fp8", Stats: statistics(t, fixture(t, "tiny")), Diff: &no})
+	_, page := card(t, dir)
+	for _, words := range []string{"in part quantized to `fp8-channel`", "--recipe head-fp8", "--stats stats.safetensors", "--no-diff"} {
+		if !strings.Contains(page, words) {
+			t.Errorf("the card lacks %q:\n%s", words, page)
+		}
+	}
+}
+
 func TestTheSumsAreThoseOfTheFiles(t *testing.T) {
 	j := tavern(t)
 	out, err := line.Forge(t.Context(), j, "test", line.Reporter{})
