@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"seatsmith/internal/dialect"
 	"seatsmith/internal/line"
 	"seatsmith/internal/model"
@@ -24,6 +26,10 @@ import (
 func quants(t *testing.T) map[string]struct{ dir, to string } {
 	t.Helper()
 	dense, moe := statistics(t, fixture(t, "tiny")), statistics(t, fixture(t, "moe"))
+	fp8 := filepath.Join(t.TempDir(), "fp8.yaml")
+	if err := os.WriteFile(fp8, []byte("name: fp8\nrules:\n  - roles: [mlp, attention, linear_attention]\n    scheme: fp8\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	out := map[string]struct{ dir, to string }{}
 	for name, j := range map[string]line.Job{
 		"w4a16":                  {Body: fixture(t, "tiny"), Recipe: "nvfp4-all-linear"},
@@ -31,6 +37,7 @@ func quants(t *testing.T) map[string]struct{ dir, to string } {
 		"w4a4":                   {Body: fixture(t, "tiny"), Recipe: "w4a4-reference", Stats: dense},
 		"w4a16 from modelopt":    {Body: fixture(t, "tiny-finetune"), Donor: fixture(t, "tiny"), Dialect: "modelopt"},
 		"w4a4 from modelopt":     {Body: fixture(t, "tiny"), Recipe: "w4a4-reference", Stats: dense, Dialect: "modelopt"},
+		"fp8 alone":              {Body: fixture(t, "tiny"), Recipe: fp8, Stats: dense, Dialect: "modelopt"},
 		"mixed":                  {Body: fixture(t, "tiny"), Stats: dense, Dialect: "modelopt"},
 		"mixed, the peer's form": {Body: fixture(t, "tiny"), Stats: dense, Dialect: "modelopt", Math: "ct"},
 		"experts, mixed":         {Body: fixture(t, "moe"), Recipe: "w4a4-mlp", Stats: moe, Dialect: "modelopt"},
@@ -245,6 +252,20 @@ func TestScalesOfFP8KeepTheDtypeTheyHave(t *testing.T) {
 		t.Errorf("%+v", x.Spec)
 	}
 	same(t, take(t, converted(t, there, "modelopt")).all(), s.all())
+}
+
+func TestACheckpointThatOnlyHFQuantConfigDescribes(t *testing.T) {
+	s := take(t, made(t, line.Job{Body: fixture(t, "tiny"), Dialect: "modelopt"})).foreign().config("quantization_config", nil)
+	there := converted(t, s.put(), "compressed-tensors")
+	if q := gjson.GetBytes(take(t, there).files["config.json"], "quantization_config.quant_method").Str; q != "compressed-tensors" {
+		t.Errorf("config.json says %q", q)
+	}
+	// A splice repairs nothing but the head, and the server knows no method for this file alone.
+	out := changed(t, line.Change{Kind: plan.KindSplice, Source: s.put(), Donor: fixture(t, "tiny")})
+	if out.Output != "" || out.Verify == nil {
+		t.Fatalf("%+v", out)
+	}
+	has(t, out.Verify.Findings, "quant-method", "hf_quant_config.json")
 }
 
 func TestWhatTheOtherDialectLacksIsRefusedByName(t *testing.T) {
