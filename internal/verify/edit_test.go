@@ -265,28 +265,6 @@ func w4a4(t testing.TB) *folder {
 	return f
 }
 
-// modeloptSpelling is the fixture's NVFP4 modules under modelopt's names, without their activations' scales, and nothing
-// else quantized.
-func modeloptSpelling(t *testing.T) *folder {
-	f := copyOf(t, "default")
-	for _, name := range slices.Sorted(maps.Keys(f.tensors)) {
-		switch module, attr := name[:strings.LastIndexByte(name, '.')], name[strings.LastIndexByte(name, '.')+1:]; {
-		case attr == "weight_packed":
-			f.tensors[module+".weight"] = f.tensors[name]
-			delete(f.tensors, name)
-		case attr == "weight_global_scale":
-			x := f.tensors[name]
-			f.tensors[module+".weight_scale_2"] = &tensor{x.dtype, x.shape, f32(1 / f32At(x.data)), x.file}
-			delete(f.tensors, name)
-		case attr == "weight" && f.tensors[name].dtype == safetensors.F8E4M3:
-			f.restore(module)
-		}
-	}
-	f.set("quantization_config", json.RawMessage(`{"quant_method":"modelopt","quant_algo":"NVFP4"}`))
-	f.natives = map[string]float32{}
-	return f
-}
-
 // otherMethod is the unquantized fixture under a method whose modules are not simulated.
 func otherMethod(t *testing.T) *folder {
 	dir := filepath.Join(t.TempDir(), "other")
