@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"seatsmith/internal/dialect"
@@ -521,7 +522,8 @@ func TestARunWithEveryActionKilledAtAnyStepIsFinishedByTheNext(t *testing.T) {
 	planFile := filepath.Join(t.TempDir(), "plan.json")
 	put(t, planFile, planJSON(t, p))
 	var steps []string
-	undo := write.SetFailpoint(func(name string) { steps = append(steps, name) })
+	var mu sync.Mutex // shards are finished beside each other
+	undo := write.SetFailpoint(func(name string) { mu.Lock(); defer mu.Unlock(); steps = append(steps, name) })
 	mustRun(t, p, m, filepath.Join(dir, "whole"), write.Options{Workers: 1})
 	undo()
 	want := tree(t, filepath.Join(dir, "whole"))
