@@ -16,6 +16,7 @@ func (j *judge) structure() {
 	drafter := j.m.Head.Present > 0 || j.m.Head.Promised > 0
 	srv, err := engine.Build(j.engine, j.config, drafter)
 	if err != nil {
+		const skipped = "the server's modules, because its class could not be built"
 		var old *engine.OldError
 		var class *engine.ClassError
 		switch {
@@ -25,10 +26,14 @@ func (j *judge) structure() {
 			// a class that this program has no family for is no fault of the checkpoint's
 			j.notes.drop(func(f playbook.Finding) bool { return f.Rule == "arch-unknown" })
 			j.add(playbook.New("loader-unread", class.Class, err.Error()+": nothing here says that the checkpoint loads, or that its head drafts", "try the checkpoint on the server itself before it takes a seat"))
+			if j.m.StructureOnly() { // else nobody knows its tensors either
+				j.skipUnread(skipped)
+				return
+			}
 		case !j.notes.about("config.json"): // else package model said what is wrong with it
 			j.add(playbook.New("arch-unknown", "config.json", err.Error(), "correct config.json, or serve with a version that knows the class"))
 		}
-		j.skip("the server's modules, because its class could not be built", true)
+		j.skip(skipped, true)
 		return
 	}
 	if drafter && srv.Arch.TextOnly && !j.engine.Has(engine.TextOnlyDrafter) {

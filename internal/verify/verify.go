@@ -40,6 +40,7 @@ type Report struct {
 	Engine         string               `json:"engine"`
 	NotChecked     []string             `json:"not_checked"`
 	Unjudged       bool                 `json:"unjudged"` // nothing is known to be wrong, and something that matters could not be judged: not good
+	Unread         bool                 `json:"unread"`   // unjudged only because the class's loader was not read (loader-unread); the rest was judged and no error found
 	Findings       []playbook.Finding   `json:"findings"`
 	TensorsChecked int                  `json:"tensors_checked"`
 	BytesIdentical int64                `json:"bytes_identical"` // bytes compared with the source and found equal
@@ -151,6 +152,7 @@ type judge struct {
 	notes     notes
 	skipped   []string
 	important bool // something that matters was not checked
+	unknown   bool // something of that for another reason than a loader that was not read
 	report    Report
 }
 
@@ -210,6 +212,14 @@ func (j *judge) skip(what string, important bool) {
 		j.skipped = append(j.skipped, what)
 	}
 	j.important = j.important || important
+	j.unknown = j.unknown || important
+}
+
+// skipUnread notes what was not checked because the loader of the class was not read.
+func (j *judge) skipUnread(what string) {
+	unknown := j.unknown
+	j.skip(what, true)
+	j.unknown = unknown
 }
 
 // done puts the report together.
@@ -233,5 +243,6 @@ func (j *judge) done() *Report {
 		r.Verdict = "ok"
 	}
 	r.Unjudged = r.Verdict == "warn" && j.important
+	r.Unread = r.Unjudged && !j.unknown
 	return r
 }
