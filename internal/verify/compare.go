@@ -48,7 +48,8 @@ type outcome struct {
 	zeroAt    int64
 	blocks    int64
 	collapsed int64
-	farRows   int64 // rows whose own error is more than coding can explain
+	faintest  float32 // smallest of the largest values of the blocks that collapsed, in the source
+	farRows   int64   // rows whose own error is more than coding can explain
 	farAt     int64
 	farMSE    float64
 	amax      float32 // largest source value
@@ -88,6 +89,9 @@ func (o *outcome) merge(p outcome) {
 	o.rows += p.rows
 	o.zeroRows += p.zeroRows
 	o.blocks += p.blocks
+	if p.collapsed > 0 && (o.collapsed == 0 || p.faintest < o.faintest) {
+		o.faintest = p.faintest
+	}
 	o.collapsed += p.collapsed
 	o.farRows += p.farRows
 	o.amax = max(o.amax, p.amax)

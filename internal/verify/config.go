@@ -25,7 +25,14 @@ func (j *judge) quantization() error {
 		return nil
 	}
 	j.quant = q
-	j.notes.drop(func(f playbook.Finding) bool { return f.Rule == "quant-config-missing" }) // the server finds it elsewhere
+	alone := q.Key == engine.FileModelOpt
+	if !alone || q.Method == "" { // else the server finds the block where other readers do not
+		j.notes.drop(func(f playbook.Finding) bool { return f.Rule == "quant-config-missing" })
+	}
+	if alone && q.Method == "" {
+		j.fileAlone()
+		return nil
+	}
 	switch {
 	case q.Method == engine.CompressedTensors, q.ModelOpt != nil && (looks == "modelopt" || j.impossible(q.Method) == ""):
 		j.dialectKnown = true

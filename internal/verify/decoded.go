@@ -130,7 +130,13 @@ func (o *outcome) row(j *judge, it item, n int64, row []float32, source []byte) 
 	width := int64(len(source)) / max(1, it.in)
 	o.blocks += it.in / 16
 	for i := int64(0); i < it.in; i += 16 {
-		if zero(row[i:i+16]) && largest(d, source[i*width:(i+16)*width]) > 0 {
+		if !zero(row[i : i+16]) {
+			continue
+		}
+		if most := largest(d, source[i*width:(i+16)*width]); most > 0 {
+			if o.collapsed == 0 || most < o.faintest {
+				o.faintest = most
+			}
 			o.collapsed++
 		}
 	}
@@ -317,7 +323,8 @@ func (j *judge) codedOutcome(it *item, o *outcome, wrong map[string]bool) {
 		delete(j.subnormal, module)
 		ratio := ""
 		if g := j.divisor(module); g > 0 {
-			ratio = fmt.Sprintf(" (largest value of the group %.4g)", 2688/g)
+			ratio = fmt.Sprintf(" (largest value of the group %.4g, of the faintest such block %.4g: a ratio of %.3g, and up to 28,672 goes well)",
+				2688/g, o.faintest, 2688/g/o.faintest)
 		}
 		j.notes.join("zero", playbook.New("block-collapsed", name,
 			fmt.Sprintf("%d of %d blocks are zero throughout although the source's are not%s", o.collapsed, o.blocks, ratio),
@@ -371,7 +378,7 @@ func (j *judge) suspected(wrong map[string]bool) {
 		}
 		delete(j.subnormal, module)
 		j.notes.join("window", playbook.New("block-collapsed", module+".weight_scale",
-			fmt.Sprintf("%d of %d blocks lie more than 28,672 times below the largest value of their group: their scales are subnormal and coarse", n.some, n.of),
+			fmt.Sprintf("%d of %d blocks lie more than 28,672 times below the largest value of their group, the faintest about %.0f times: their scales are subnormal and coarse", n.some, n.of, n.ratio()),
 			"keep the tensor (and its fused partners) in BF16 or FP8, or repair the outlier in the source").As(playbook.Warning))
 	}
 }

@@ -58,9 +58,20 @@ func (j *judge) lmHead() {
 		j.blameConfig()
 		j.add(playbook.New("lm-head-state", "lm_head",
 			fmt.Sprintf("it is stored as %s, but the server builds it as %s", k, r.Scheme),
-			"either make config.json say what is stored (a group with the target \"re:.*lm_head$\", or none), or store lm_head as config.json says"))
+			j.lmHeadFix(k)))
 		return
 	}
 	j.consistent(l, r, k)
 	j.table(l, t, r.Scheme, k)
+}
+
+// lmHeadFix offers both ways out, in the words of the block's dialect.
+func (j *judge) lmHeadFix(k kind) string {
+	if !j.quant.IsModelOpt() {
+		return `either make config.json say what is stored (a group with the target "re:.*lm_head$" and no entry in ` + j.ignoreKey() + `, or the reverse), or store lm_head as config.json says (from the source)`
+	}
+	if k.quantized() {
+		return "either take lm_head out of " + j.ignoreKey() + ", or restore lm_head.weight unquantized from the source"
+	}
+	return "add \"lm_head\" to " + j.ignoreKey()
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"seatsmith/internal/engine"
 	"seatsmith/internal/playbook"
 )
@@ -43,6 +45,22 @@ func (j *judge) method(q *engine.Quantization, looks string) {
 			"check the folder with the server itself"))
 		j.skip("quantized modules: dialect "+q.Method+" is not judged by this version", true)
 	}
+}
+
+// fileAlone: config.json says nothing, and the server takes hf_quant_config.json for one of another tool (C20, R20).
+func (j *judge) fileAlone() {
+	j.quantBroken = true
+	algo := "an algorithm that it does not name"
+	if file, err := j.m.QuantFile(); err == nil {
+		if a := gjson.GetBytes(file, "quantization.quant_algo"); a.Type == gjson.String {
+			algo = a.Str
+		}
+	}
+	j.blameConfig()
+	j.add(playbook.New("quant-config-missing", "config.json: quantization_config",
+		fmt.Sprintf("config.json has none, and of a folder with %s alone the server understands FP8 and NVFP4 of modelopt, not %s: it finds no method", engine.FileModelOpt, algo),
+		"write the block into config.json as quantization_config, with quant_method modelopt"))
+	j.skip("quantized modules against the server's rules, because no method is named", true)
 }
 
 // impossible names a stored tensor that a checkpoint of a method never has, "" when there is none. Packed nibbles with a
@@ -92,7 +110,7 @@ func (j *judge) standing(q *engine.Quantization) {
 			"the block stands inside text_config, where only vLLM looks, and only when the top level has none",
 			"move it to the top level of config.json").As(playbook.Warning))
 	}
-	if j.dialectKnown && q.Written != q.Method && !(q.IsModelOpt() && strings.HasPrefix(q.Written, "modelopt")) {
+	if j.dialectKnown && q.Key != engine.FileModelOpt && q.Written != q.Method && !(q.IsModelOpt() && strings.HasPrefix(q.Written, "modelopt")) {
 		j.add(playbook.New("quant-method", q.MethodKey+".quant_method",
 			fmt.Sprintf("it is spelled %q; vLLM reads that as %q, other readers compare letter for letter and refuse it", q.Written, q.Method),
 			fmt.Sprintf("write %q", q.Method)).As(playbook.Warning))

@@ -25,6 +25,7 @@ type scan struct {
 	first     int64  // index of the first bad one
 	what      string // that value, in words
 	subnormal int64  // block scales below E4M3's normal range
+	least     byte   // the smallest of their codes, 1 to 7
 	ones      int64  // values that are exactly 1
 	head      float32
 }
@@ -90,6 +91,9 @@ func (s *scan) read(m *model.Model, at span, b *buffers) error {
 		case c >= 0x80:
 			s.fault(at.off+int64(i), fmt.Sprintf("%v (code 0x%02X), negative", numeric.E4M3ToFloat32(c), c))
 		case c < 0x08:
+			if s.subnormal == 0 || c < s.least {
+				s.least = c
+			}
 			s.subnormal++
 		}
 	}
@@ -168,6 +172,9 @@ func (s *scan) merge(o scan) {
 	}
 	s.bad += o.bad
 	s.values += o.values
+	if o.subnormal > 0 && (s.subnormal == 0 || o.least < s.least) {
+		s.least = o.least
+	}
 	s.subnormal += o.subnormal
 	s.ones += o.ones
 }
@@ -211,7 +218,7 @@ func (j *judge) judgeScans(list []scan) {
 			}
 			j.globals[s.t.Name] = s.head
 		case s.subnormal > 0:
-			j.subnormal[module] = blocks{s.subnormal, s.values}
+			j.subnormal[module] = blocks{s.subnormal, s.values, s.least}
 		}
 	}
 	if j.quant != nil && j.quant.KV != nil && cached > 0 && ones == cached {
@@ -224,8 +231,15 @@ func (j *judge) judgeScans(list []scan) {
 	j.native()
 }
 
-// blocks counts blocks of a module.
-type blocks struct{ some, of int64 }
+// blocks counts blocks of a module; least is the smallest of their E4M3 codes.
+type blocks struct {
+	some, of int64
+	least    byte
+}
+
+// ratio is how far the faintest block lies below the largest value of its group: the scale of that one is 448, and a
+// subnormal code counts 2^-9 each.
+func (b blocks) ratio() float64 { return 448 * 512 / float64(max(1, b.least)) }
 
 // explained notes that a module's values are known to be wrong, so that its error is no news.
 func (j *judge) explained(module string) { j.faulty[module] = true }

@@ -160,7 +160,7 @@ func (j *judge) params() {
 			if j.srv.Arch.TextOnly { // may stand under the nested spelling
 				continue
 			}
-			if j.missing(p.Name) {
+			if !j.condemned[moduleName(p.Name)] && j.missing(p.Name) { // else it is there in another form, which was told
 				j.notes.join(generic(p.Name), playbook.New("tensor-missing", p.Name, "the server reads it and it is not stored: its memory stays uninitialised", "take it from the source"))
 			}
 			continue

@@ -65,6 +65,11 @@ func synth(t *testing.T, fixture string, edit func(f *folder)) *folder {
 // forge quantizes a folder and returns the result and its source.
 func (f *folder) forge(recipe string) (*folder, *model.Model) {
 	f.t.Helper()
+	return f.forgeWith(plan.Options{Recipe: recipe})
+}
+
+func (f *folder) forgeWith(o plan.Options) (*folder, *model.Model) {
+	f.t.Helper()
 	f.save()
 	if err := os.Remove(filepath.Join(f.dir, model.ProvenanceFile)); err != nil {
 		f.t.Fatal(err)
@@ -74,11 +79,11 @@ func (f *folder) forge(recipe string) (*folder, *model.Model) {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { m.Close() })
-	p, err := plan.Make(m, plan.Options{Recipe: recipe})
+	p, err := plan.Make(m, o)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	out := f.dir + "-quantized"
+	out := filepath.Join(f.t.TempDir(), "quantized")
 	if _, err := write.Run(context.Background(), p, m, out, write.Options{}); err != nil {
 		f.t.Fatal(err)
 	}

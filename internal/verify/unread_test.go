@@ -24,7 +24,7 @@ func sketch(t *testing.T) *folder {
 		writeFile(t, filepath.Join(dir, name), []byte(text))
 	}
 	f := &folder{t: t, dir: dir, tensors: map[string]*tensor{}, config: []byte(`{"architectures":["Glm4MoeForCausalLM"],"model_type":"glm4_moe","dtype":"bfloat16",
-		"num_nextn_predict_layers":1,"n_routed_experts":2,"hidden_size":32,"num_hidden_layers":2,"vocab_size":96,"intermediate_size":48,"moe_intermediate_size":16,
+		"num_nextn_predict_layers":1,"n_routed_experts":2,"first_k_dense_replace":2,"hidden_size":32,"num_hidden_layers":2,"vocab_size":96,"intermediate_size":48,"moe_intermediate_size":16,
 		"num_attention_heads":4,"num_key_value_heads":2,"head_dim":8,"tie_word_embeddings":false}`)}
 	put := func(name string, shape ...int64) {
 		n := int64(2)
@@ -48,9 +48,17 @@ func sketch(t *testing.T) *folder {
 		put(p+"self_attn.k_proj.weight", 16, 32)
 		put(p+"self_attn.v_proj.weight", 16, 32)
 		put(p+"self_attn.o_proj.weight", 32, 32)
-		put(p+"mlp.gate_proj.weight", 48, 32)
-		put(p+"mlp.up_proj.weight", 48, 32)
-		put(p+"mlp.down_proj.weight", 32, 48)
+		width, parts := int64(48), []string{"mlp."}
+		if i == 2 {
+			width, parts = 16, []string{"mlp.experts.0.", "mlp.experts.1."}
+			put(p+"mlp.gate.weight", 2, 32)
+			put(p+"mlp.gate.e_score_correction_bias", 2)
+		}
+		for _, part := range parts {
+			put(p+part+"gate_proj.weight", width, 32)
+			put(p+part+"up_proj.weight", width, 32)
+			put(p+part+"down_proj.weight", 32, width)
+		}
 	}
 	for _, n := range []string{"enorm", "hnorm", "shared_head.norm"} {
 		put("model.layers.2."+n+".weight", 32)
