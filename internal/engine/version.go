@@ -95,6 +95,10 @@ const (
 	PlainFCNext Fact = "plain-mtp-fc-qwen3-next"
 	// HybridPrefixCaching: prefix caching is on by default for models with linear attention.
 	HybridPrefixCaching Fact = "hybrid-prefix-caching"
+	// Transformers4: requirements pin transformers below 5.
+	Transformers4 Fact = "transformers-4"
+	// Transformers5: requirements ask for transformers 5. Between the two facts an image may have either.
+	Transformers5 Fact = "transformers-5"
 )
 
 type span struct {
@@ -118,6 +122,8 @@ var facts = map[Fact]span{
 	PlainFC:             {since: Version{0, 20}, source: "vllm-project/vllm#38832 (2026-04-03)"},
 	HybridPrefixCaching: {since: Version{0, 28}, source: "vllm-project/vllm#50991 (2026-08-04)"},
 	PlainFCNext:         {since: Version{0, 25}, source: "vllm-project/vllm#46316 (2026-06-25)"},
+	Transformers4:       {since: Version{0, 12}, until: Version{0, 20}, source: "vllm-project/vllm#27528 (2025-11-01), #30566 (2026-04-16)"},
+	Transformers5:       {since: Version{0, 24}, source: "vllm-project/vllm#45161 (2026-06-11)"},
 }
 
 // Has says whether the engine has the behaviour.
