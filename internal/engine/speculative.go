@@ -283,7 +283,7 @@ func (p *serveParser) prefixDefault() string {
 // The names that the server registers (vLLM 017e9f4448, tool_parsers/__init__.py, reasoning/__init__.py).
 var (
 	toolParsers = strings.Fields(`dots deepseek_v3 deepseek_v31 deepseek_v32 deepseek_v4 cohere_command3 cohere_command4 ernie45 glm45 glm47 ling3 granite granite4
-	hermes poolside_v1 hunyuan_a13b hy_v3 internlm jamba lfm2 kimi_k2 kimi_k3 llama3_json llama4_json llama4_pythonic longcat mimo minimax_m2 minimax_m3 minicpm5
+	hermes poolside_v1 hunyuan_a13b hy_v3 internlm jamba lfm2 kimi_k2 kimi_k3 granite-20b-fc llama3_json llama4_json llama4_pythonic longcat mimo minimax_m2 minimax_m3 minicpm5
 	mistral olmo3 muse_glimmer openai phi4_mini_json pythonic qwen3_coder qwen3_xml seed_oss step3 step3p5 inkling xlam gigachat3 functiongemma gemma4 apertus`)
 	reasoningParsers = strings.Fields(`deepseek_r1 deepseek_v3 deepseek_v4 poolside_v1 cohere_command3 cohere_command4 ernie45 gemma4 glm45 glm47 ling3 openai_gptoss
 	granite holo2 hunyuan_a13b hy_v3 kimi_k2 kimi_k3 mimo minimax_m2 minimax_m2_append_think minimax_m3 mistral nemotron_v3 olmo3 muse_glimmer qwen3 seed_oss step3
