@@ -117,7 +117,7 @@ func TestForeignGroupsAreSmallerAndSaidSo(t *testing.T) {
 	p.one(t, "groups-foreign", playbook.Warning, "--groups server")
 }
 
-func TestGatedQInFP4IsReportedOnce(t *testing.T) { // Q09
+func TestQ09GatedQInFP4IsReportedOnce(t *testing.T) {
 	p := mustDecide(t, qwen(12), Options{Recipe: "nvfp4-all-linear"})
 	p.one(t, "gated-q-fp4", playbook.Warning, "model.language_model.layers.*.self_attn.q_proj", "in 3 places: 3, 7, 11")
 	src := qwen(4)
@@ -127,7 +127,7 @@ func TestGatedQInFP4IsReportedOnce(t *testing.T) { // Q09
 	}
 }
 
-func TestARoleRuleKeepsWhatHasNoWholeBlocks(t *testing.T) { // Q23
+func TestQ23ARoleRuleKeepsWhatHasNoWholeBlocks(t *testing.T) {
 	p := mustDecide(t, qwen(4).reshape(layer0+"mlp.down_proj.weight", safetensors.BF16, 64, 24), Options{})
 	p.one(t, "plan-kept", playbook.Warning, layer0+"mlp.down_proj", "24 mod 16 = 8", "stays BF16")
 	if i := p.item(t, layer0+"mlp.down_proj.weight"); i.Scheme != dialect.BF16 || !strings.Contains(i.Reason, "24 mod 16 = 8") {
