@@ -66,6 +66,10 @@ type Config struct {
 	mlpBias     bool    // gate, up and down have biases
 	biasesRead  bool    // the server's class builds the biases that attention_bias promises
 
+	latent  latentSizes
+	routing routing
+	mxfp4   bool // experts are stored as MXFP4
+
 	tied   map[string]bool   // tie_word_embeddings as it stands, by place ("text_config", "")
 	dtypes map[string]string // dtype fields as they stand, by full field name
 }

@@ -90,9 +90,13 @@ func (m *Model) judge() {
 	add(textOnly...)
 	add(m.judgePrefixes()...)
 	add(m.judgeMissing(x, len(textOnly) > 0)...)
-	if !m.StructureOnly() {
+	add(m.judgeTwice()...)
+	if m.layout.partial {
+		add(m.judgeUnread(x)...)
+	} else {
 		add(m.judgeUnexpected(x)...)
 	}
+	add(m.judgeLayerLists()...)
 	add(m.judgeBiases()...)
 	add(m.judgeShapes(x)...)
 	add(m.judgeHead(x)...)
@@ -162,7 +166,7 @@ func (m *Model) judgePrefixes() []playbook.Finding {
 			of++
 		}
 		r, ok := m.respelled[i]
-		if !ok || r.head {
+		if !ok || r.head || r.twice {
 			continue
 		}
 		total++

@@ -46,7 +46,7 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 			continue
 		}
 		stored++
-		if r, ok := m.respelled[i]; ok {
+		if r, ok := m.respelled[i]; ok && !r.twice {
 			if misplaced == 0 {
 				from, first = r.from+m.head.stem, m.Tensors[i].Name
 			}
@@ -76,6 +76,11 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 			fmt.Sprintf("%s of the head stand under %q; the drafter reads only %q and runs on uninitialised memory", tensors(misplaced), from, m.head.place()),
 			fmt.Sprintf("rename the prefix %q to %q, or replace the head with --donor BASE", from, m.head.place())))
 	}
+	if at, ok := m.shifted(); ok {
+		return append(out, playbook.New("head-misplaced", fmt.Sprintf("%s%d.", m.head.layers, at),
+			fmt.Sprintf("the head stands at layer %d, and with num_hidden_layers %d the drafter reads layer %d: it was made for a model of another depth, or the body lost layers", at, m.Config.Layers, m.head.first),
+			"give num_hidden_layers the value of the base model if the body is whole, or replace the head with --donor BASE"))
+	}
 	var missing []string
 	for i := range m.Expected {
 		if m.Expected[i].Role == RoleHead && x.stored[i] < 0 && !x.hidden[i] {
@@ -97,6 +102,41 @@ func (m *Model) judgeHead(x *match) []playbook.Finding {
 			"lay the head of the base model over it: --donor BASE"))
 	}
 	return out
+}
+
+// shifted finds a head in the inline layout that stands at another layer than the configuration makes it stand at.
+func (m *Model) shifted() (at int64, ok bool) {
+	if m.head.kind != headInline {
+		return 0, false
+	}
+	at = -1
+	for i := range m.Tensors {
+		layer, mark := m.headMark(m.Tensors[i].Base)
+		switch {
+		case !mark:
+		case layer == m.head.first:
+			return 0, false
+		case at < 0 || layer < at:
+			at = layer
+		}
+	}
+	return at, at >= 0
+}
+
+// headMark is the layer of a tensor that only a layer of the head has.
+func (m *Model) headMark(base string) (layer int64, ok bool) {
+	rest, ok := strings.CutPrefix(base, m.head.layers)
+	if !ok {
+		return 0, false
+	}
+	i, path, ok := leadingIndex(rest)
+	return int64(i), ok && (path == "enorm.weight" || path == "hnorm.weight" || path == "eh_proj.weight" || strings.HasPrefix(path, "shared_head."))
+}
+
+// headPart reports whether a tensor is what makes layer at one of the head.
+func (m *Model) headPart(base string, at int64) bool {
+	layer, ok := m.headMark(base)
+	return ok && layer == at
 }
 
 // describeQuantization names method and format of a quantization_config.

@@ -106,11 +106,14 @@ func ranges(list []int) string {
 // 2026-06-30 (vllm-project/vllm#47058), older versions skipped them with one warning.
 func (m *Model) judgeUnexpected(x *match) []playbook.Finding {
 	var stray, tolerated kinds
+	at, shifted := m.shifted()
 	for _, i := range x.unexpected {
 		t := &m.Tensors[i]
 		switch {
-		case t.Role == RoleHead && m.Head.Expected == 0, // head-promise says it
-			t.Base == m.layout.nameOf(RoleLMHead): // lm-head-tied says it
+		case m.layout.spares && m.layout.place(m.proper(i)).spare:
+		case shifted && (m.head.depthOf(t.Name) > 0 || m.headPart(t.Base, at)), // head-misplaced says it
+			t.Role == RoleHead && m.Head.Expected == 0, // head-promise says it
+			t.Base == m.layout.nameOf(RoleLMHead):      // lm-head-tied says it
 		case strings.HasSuffix(t.Name, ".rotary_emb.inv_freq"):
 			tolerated.add(t.Name, "")
 		default:
@@ -177,7 +180,7 @@ func (m *Model) judgeShapes(x *match) []playbook.Finding {
 			dtypes.add(t.Name, fmt.Sprintf("stored as %s", t.Dtype()))
 		}
 		if e.Shape != nil && !slices.Equal(e.Shape, t.Shape()) {
-			shapes.add(t.Name, fmt.Sprintf("stored as %v, config.json makes it %v", t.Shape(), e.Shape))
+			shapes.add(t.Name, fmt.Sprintf("stored as %v, config.json makes it %v%s", t.Shape(), e.Shape, turned(t.Shape(), e.Shape)))
 		}
 	}
 	out := shapes.findings(func(name, detail string, n int) playbook.Finding {
@@ -190,6 +193,18 @@ func (m *Model) judgeShapes(x *match) []playbook.Finding {
 			fmt.Sprintf("%s, a server copies it into the model's own type without a word: %s of the kind %s; want BF16, F16 or F32", detail, tensors(n), pattern(name)),
 			"convert the tensors to BF16, or add the quantization_config and scales that belong to them")
 	})...)
+}
+
+// turned tells that two different shapes have the same sizes in another order: a matrix or a stack of experts was saved
+// along the wrong axis (public report thinking-machines-lab/tinker-cookbook#554).
+func turned(got, want []int64) string {
+	a, b := slices.Clone(got), slices.Clone(want)
+	slices.Sort(a)
+	slices.Sort(b)
+	if len(a) < 2 || !slices.Equal(a, b) {
+		return ""
+	}
+	return " (the same sizes along other axes: the tensor is transposed)"
 }
 
 // kinds collects tensors by pattern, in order of first appearance.

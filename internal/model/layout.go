@@ -3,6 +3,8 @@ package model
 import (
 	"strconv"
 	"strings"
+
+	"seatsmith/internal/safetensors"
 )
 
 // slot is one parameter of a part of the model, as a family's table lists it. The same table says what must be there
@@ -15,6 +17,8 @@ type slot struct {
 	shape    []int64
 	variant  variant
 	optional bool // known, but not expected: a bias that this configuration does without
+	foreign  bool // optional in name only: where it is stored, it is out of place in this configuration
+	dtypes   []safetensors.Dtype
 }
 
 // variant says that a slot exists only in one of two ways to store routed experts.
@@ -24,7 +28,14 @@ const (
 	always     variant = iota
 	allExperts         // one 3-D tensor per projection
 	perExpert          // one tensor per expert and projection
+	oneByOne           // the same in a family that knows no other way
 )
+
+// each: the slot stands for one tensor per expert.
+func (v variant) each() bool { return v == perExpert || v == oneByOne }
+
+// chosen: whether the slot is there depends on how the checkpoint stores its experts.
+func (v variant) chosen() bool { return v == allExperts || v == perExpert }
 
 // section is a part of the model with a name prefix: the layers of the body, the head, the vision blocks …
 type section struct {
@@ -44,6 +55,8 @@ type layout struct {
 	sections   []section
 	experts    int64
 	textPrefix string // what the names of the language model begin with: "model.language_model." or "model."
+	partial    bool   // the tables list only a part of what checkpoints hold
+	spares     bool   // what is known and not expected may be stored all the same
 }
 
 func newLayout(c *Config, textPrefix string, sections []section) *layout {
@@ -64,6 +77,7 @@ func newLayout(c *Config, textPrefix string, sections []section) *layout {
 // place is what a parameter of the unquantized checkpoint is.
 type place struct {
 	known  bool // a slot of a table; otherwise only the section is known, or nothing
+	spare  bool // the slot may be stored or not
 	role   Role
 	layer  int
 	linear bool
@@ -101,6 +115,7 @@ func (s *section) place(layer int, path, prefix string) place {
 	}
 	slot := &s.all[j]
 	p.known, p.linear = true, slot.linear
+	p.spare = slot.optional && !slot.foreign && (!s.layered || int64(layer) < s.first+s.count)
 	if p.role == "" {
 		p.role = slot.role
 	}
@@ -133,7 +148,7 @@ type expertVariant func(layerPrefix string) variant
 func (l *layout) size(experts expertVariant) int64 {
 	var n int64
 	l.walk(experts, func(s *section, layer int64, prefix string, slot *slot) {
-		if slot.variant == perExpert {
+		if slot.variant.each() {
 			n += l.experts
 		} else {
 			n++
@@ -146,7 +161,7 @@ func (l *layout) size(experts expertVariant) int64 {
 func (l *layout) expected(experts expertVariant) []Expected {
 	out := make([]Expected, 0, l.size(experts))
 	l.walk(experts, func(s *section, layer int64, prefix string, slot *slot) {
-		if slot.variant != perExpert {
+		if !slot.variant.each() {
 			out = append(out, s.expect(layer, prefix, slot, ""))
 			return
 		}
@@ -169,10 +184,10 @@ func (l *layout) walk(experts expertVariant, visit func(s *section, layer int64,
 			slots, stored := s.slots(layer), variant(always)
 			for j := range slots {
 				slot := &slots[j]
-				if slot.variant != always && stored == always {
+				if slot.variant.chosen() && stored == always {
 					stored = experts(prefix)
 				}
-				if slot.optional || slot.variant != always && slot.variant != stored {
+				if slot.optional || slot.variant.chosen() && slot.variant != stored {
 					continue
 				}
 				visit(s, layer, prefix, slot)
@@ -185,7 +200,7 @@ func (s *section) expect(layer int64, prefix string, slot *slot, expert string) 
 	fill := func(path string) string { return strings.Replace(path, ".N.", "."+expert+".", 1) }
 	e := Expected{
 		Name: prefix + fill(slot.path), Role: slot.role, Layer: -1,
-		Linear: slot.linear, Shape: slot.shape,
+		Linear: slot.linear, Shape: slot.shape, Dtypes: slot.dtypes,
 	}
 	if s.role != "" {
 		e.Role = s.role

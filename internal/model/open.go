@@ -105,6 +105,7 @@ type respelling struct {
 	base     string // the parameter it should be
 	from, to string // prefixes
 	head     bool
+	twice    bool // the prefix is right, and a part at the end stands twice
 }
 
 // understand gives every tensor its role. sources are in natural order of names. headLayers is what the configuration
@@ -209,6 +210,7 @@ func (m *Model) classify() {
 		t := &m.Tensors[i]
 		base, from, to := m.layout.respell(t.Base, &m.head)
 		if base == "" {
+			m.takeTwice(i)
 			continue
 		}
 		proper := to + t.Name[len(from):]

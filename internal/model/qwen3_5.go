@@ -91,6 +91,9 @@ func readLayerTypes(c *Config, text *fields) {
 			return
 		}
 	}
+	if c.HeadLayers > 0 && int64(len(types)) == c.Layers+c.HeadLayers {
+		types = types[:c.Layers] // a saver that counts the head's layers in (layer-list tells it)
+	}
 	if c.Layers > 0 && int64(len(types)) != c.Layers {
 		text.note("layer_types", "want one entry for each of the "+strconv.FormatInt(c.Layers, 10)+" layers of num_hidden_layers, got "+strconv.Itoa(len(types)))
 		return

@@ -7,8 +7,8 @@ import (
 
 // sketch is a family of which names, roles and the head's layout are certain, and not what a server's class does with all
 // of it: a structure-only family. Its tables list what is known; shapes only where they follow from one number of the
-// configuration; absence is told only of what every checkpoint of the family has. A name that no table knows is "other"
-// and no fault.
+// configuration; absence is told only of what every checkpoint of the family has. A name that no table knows is "other",
+// and counted as unread. Where every name and shape of a family is certain (whole), it is judged like any other.
 //
 // Sources: vLLM 017e9f4448, below model_executor/models: deepseek_v2.py, deepseek_mtp.py, glm4_moe.py, glm4_moe_mtp.py,
 // glm4_moe_lite.py, mimo.py, mimo_mtp.py, mimo_v2.py, mimo_v2_mtp.py, nemotron_h.py, nemotron_h_mtp.py, gpt_oss.py,
@@ -21,8 +21,11 @@ type sketch struct {
 	layerStem  string // "layers."
 	norms      []string
 	parts      func(c *Config) []slot // what a layer may hold; nothing of it is expected
+	sizes      func(c *Config, text *fields)
+	whole      func(c *Config) *wholeTables // takes the place of norms and parts where it is not nil
 	layout_    func(c *Config, textPrefix string) headLayout
 	headLayer  func(c *Config) []slot // what a layer of the head holds beside parts; expected unless optional
+	inner      func(c *Config) []slot // what a layer of the head may hold in place of parts
 	headRest   []slot                 // the head outside its layers
 	refusal    string                 // why it is not quantized, "" when its certain modules can be
 }
@@ -52,6 +55,9 @@ func (s sketch) read(c *Config, text *fields) {
 			break
 		}
 	}
+	if s.sizes != nil {
+		s.sizes(c, text)
+	}
 }
 
 func (s sketch) layout(c *Config, textPrefix string, headLayers int64) *layout {
@@ -62,15 +68,26 @@ func (s sketch) layout(c *Config, textPrefix string, headLayers int64) *layout {
 		layer = append(layer, slot{path: n, role: RoleNorm, shape: []int64{h}})
 	}
 	layer = append(layer, s.parts(c)...)
+	inHead := layer
+	var whole *wholeTables
+	if s.whole != nil {
+		whole = s.whole(c)
+	}
+	if s.inner != nil {
+		inHead = s.inner(c)
+	}
+	if whole != nil {
+		layer, inHead = whole.all, whole.head
+	}
 	sections := []section{}
 	if head.grafts() {
 		own := s.headLayer(c)
-		if head.kind == headInline {
-			own = slices.Concat(own, layer)
+		if head.kind == headInline || whole != nil {
+			own = slices.Concat(own, inHead)
 		} else {
-			own = slices.Concat(own, optionalSlots(layer))
+			own = slices.Concat(own, optionalSlots(inHead))
 		}
-		sec := tableOf(head.layers, true, headLayers, RoleHead, own)
+		sec := tableOf(head.layers, true, headLayers, RoleHead, once(own))
 		sec.first = head.first
 		sections = append(sections, sec)
 		if len(s.headRest) > 0 || head.kind != headInline {
@@ -78,6 +95,9 @@ func (s sketch) layout(c *Config, textPrefix string, headLayers int64) *layout {
 		}
 	}
 	body := tableOf(textPrefix+s.layerStem, true, c.Layers, "", layer)
+	if whole != nil {
+		body.slots = whole.layer
+	}
 	if head.kind == headInline {
 		body.limit = c.Layers
 	}
@@ -94,7 +114,19 @@ func (s sketch) layout(c *Config, textPrefix string, headLayers int64) *layout {
 		lmHead.path = "language_model.lm_head.weight"
 	}
 	sections = append(sections, tableOf("", false, 1, "", []slot{lmHead}))
-	return newLayout(c, textPrefix, sections)
+	l := newLayout(c, textPrefix, sections)
+	l.partial, l.spares = whole == nil, true
+	return l
+}
+
+// once keeps the first slot of each path.
+func once(in []slot) []slot {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(in, func(s slot) bool {
+		again := seen[s.path]
+		seen[s.path] = true
+		return again
+	})
 }
 
 func optionalSlots(in []slot) []slot {

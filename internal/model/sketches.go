@@ -20,10 +20,10 @@ func inlined(id string, parts func(*Config) []slot) sketch {
 // The structure-only families. GLM-4.7 keeps its head in a side file (sgl-project/sglang#17166), whose names are those of
 // the inline layout.
 var (
-	deepseekV3 = inlined("deepseek_v3", joined(latentAttention, deepseekMLP))
-	glm5       = inlined("glm_moe_dsa", joined(latentAttention, deepseekMLP))
-	glm4moe    = sideFile(inlined("glm4_moe", joined(splitAttention, deepseekMLP)), "mtp.safetensors")
-	glm4lite   = inlined("glm4_moe_lite", joined(latentAttention, deepseekMLP))
+	deepseekV3 = certain(inlined("deepseek_v3", joined(latentAttention, deepseekMLP)), readLatent, latentWhole)
+	glm5       = certain(inlined("glm_moe_dsa", joined(latentAttention, deepseekMLP)), readLatent, latentWhole)
+	glm4moe    = certain(sideFile(inlined("glm4_moe", joined(splitAttention, deepseekMLP)), "mtp.safetensors"), readGLM4, splitWhole)
+	glm4lite   = certain(inlined("glm4_moe_lite", joined(latentAttention, deepseekMLP)), readGLM4Lite, latentWhole)
 	glm5next   = wrapped(inlined("glm5_next", joined(splitAttention, latentAttention, deepseekMLP)))
 	mimo       = mimoFamily()
 	mimoV2     = mimoV2Family()
@@ -33,6 +33,12 @@ var (
 	gemma4     = gemmaFamily("model.language_model.")
 	gemma4text = gemmaFamily("model.")
 )
+
+// certain is a sketch whose tables are whole where the configuration has every size.
+func certain(s sketch, sizes func(*Config, *fields), whole func(*Config) *wholeTables) sketch {
+	s.sizes, s.whole = sizes, whole
+	return s
+}
 
 func sideFile(s sketch, file string) sketch {
 	inner := s.layout_
@@ -66,7 +72,7 @@ func mimoFamily() sketch {
 			{path: "post_attention_layernorm.weight", shape: []int64{h}},
 		}
 	}
-	return s
+	return certain(s, readMiMo, mimoWhole)
 }
 
 // mimoV2Family ships three layers of a head, of which vLLM reads the first and overwrites whatever the configuration says
@@ -137,19 +143,29 @@ func nemotronFamily() sketch {
 	}
 }
 
-// minimaxFamily: the language model below language_model.model., experts named w1, w2 and w3.
+// minimaxFamily: the language model below language_model.model., experts named w1, w2 and w3, and an index in the
+// attention of sparse layers that the server joins with q, k and v (vLLM 017e9f4448, models/minimax_m3/nvidia/model.py). A
+// layer of the head is a decoder layer below transformer_layer. (mtp.py there).
 func minimaxFamily() sketch {
 	experts := func(*Config) []slot {
-		const each = "block_sparse_moe.experts.N.gate_up_proj"
+		const each, shared = "block_sparse_moe.experts.N.gate_up_proj", "block_sparse_moe.shared_experts.gate_up_proj"
 		return []slot{
 			may("block_sparse_moe.gate.weight", RoleRouter, false, ""),
 			may("block_sparse_moe.e_score_correction_bias", RoleRouter, false, ""),
 			may("block_sparse_moe.experts.N.w1.weight", RoleExpert, true, each),
 			may("block_sparse_moe.experts.N.w3.weight", RoleExpert, true, each),
 			may("block_sparse_moe.experts.N.w2.weight", RoleExpert, true, ""),
+			may("block_sparse_moe.shared_experts.gate_proj.weight", RoleSharedExpert, true, shared),
+			may("block_sparse_moe.shared_experts.up_proj.weight", RoleSharedExpert, true, shared),
+			may("block_sparse_moe.shared_experts.down_proj.weight", RoleSharedExpert, true, ""),
+			may("self_attn.index_q_proj.weight", RoleAttention, true, "self_attn.qkv_proj"),
+			may("self_attn.index_k_proj.weight", RoleAttention, true, "self_attn.qkv_proj"),
+			may("self_attn.index_q_norm.weight", RoleNorm, false, ""),
+			may("self_attn.index_k_norm.weight", RoleNorm, false, ""),
 		}
 	}
-	s := flat("minimax_m3", joined(splitAttention, deepseekMLP, experts))
+	parts := joined(splitAttention, deepseekMLP, experts)
+	s := flat("minimax_m3", parts)
 	s.textPrefix = "language_model.model."
 	s.layout_ = func(_ *Config, textPrefix string) headLayout {
 		return nestedHead(textPrefix, "mtp.", "mtp.layers.", "num_mtp_modules")
@@ -162,6 +178,19 @@ func minimaxFamily() sketch {
 			{path: "eh_proj.weight", linear: true, shape: []int64{h, 2 * h}},
 			{path: "final_layernorm.weight", shape: []int64{h}},
 		}
+	}
+	s.inner = func(c *Config) []slot {
+		inner := parts(c)
+		for _, n := range twoNorms {
+			inner = append(inner, may(n, RoleNorm, false, ""))
+		}
+		for i := range inner {
+			inner[i].path = "transformer_layer." + inner[i].path
+			if inner[i].fused != "" {
+				inner[i].fused = "transformer_layer." + inner[i].fused
+			}
+		}
+		return inner
 	}
 	return s
 }
@@ -186,7 +215,7 @@ func gptOssFamily() sketch {
 	}))
 	s.layout_ = func(*Config, string) headLayout { return headLayout{kind: headNone} }
 	s.refusal = "its experts are MXFP4 already, which this version neither reads nor writes"
-	return s
+	return certain(s, readGptOss, gptOssWhole)
 }
 
 // gemmaFamily: the head is the publisher's assistant, a repository with queries of its own that shares the target's

@@ -25,8 +25,7 @@ model.mtp_layers.0.hidden_layernorm.weight 32 head
 model.mtp_layers.0.input_proj.weight 32x64 head
 model.mtp_layers.0.final_layernorm.weight 32 head
 model.mtp_layers.0.input_layernorm.weight 32 head
-model.mtp_layers.0.post_attention_layernorm.weight 32 head
-model.mtp_layers.0.self_attn.q_proj.weight 32x32 head qkv_proj`, 6},
+model.mtp_layers.0.post_attention_layernorm.weight 32 head` + decoderInHead("model.mtp_layers.0.", attentionOfTwoLayers+qkvBiases+mlpOfTwoLayers), 16},
 	{"MiMo-V2, whose configuration promises nothing", "mimo_v2", "nested model.mtp.", `{"architectures":["MiMoV2FlashForCausalLM"],"model_type":"mimo_v2_flash",` + sizes + `}`,
 		bodyOfTwoLayers + attentionOfTwoLayers + mlpOfTwoLayers + lmHead, nestedHead("model.mtp.layers.0.") + nestedHead("model.mtp.layers.1."), 12},
 	{"Nemotron-H", "nemotron_h", "tail mtp.", `{"architectures":["NemotronHForCausalLM"],"model_type":"nemotron_h","num_nextn_predict_layers":1,` + sizes + `}`, `
@@ -43,12 +42,32 @@ mtp.layers.1.final_layernorm.weight 32 head`, 1},
 language_model.lm_head.weight 96x32 lm_head
 language_model.model.layers.0.block_sparse_moe.experts.*.w1.weight 16x32 expert gate_up_proj
 language_model.model.layers.0.block_sparse_moe.gate.weight 2x32 router`,
-		strings.ReplaceAll(nestedHead("language_model.model.mtp.layers.0."), "pre_mlp_layernorm", "transformer_layer.x"), 4},
+		strings.NewReplacer("pre_mlp_layernorm", "transformer_layer.input_layernorm", "0.input_layernorm", "0.transformer_layer.post_attention_layernorm").Replace(nestedHead("language_model.model.mtp.layers.0.")) + `
+language_model.model.mtp.layers.0.transformer_layer.self_attn.q_proj.weight 32x32 head qkv_proj`, 4},
 	{"gpt-oss", "gpt_oss", "none", `{"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss","num_local_experts":2,` + sizes + `}`,
-		bodyOfTwoLayers + attentionOfTwoLayers + qkvBiases + lmHead + `
-model.layers.*.mlp.router.weight 2x32 router
-model.layers.*.mlp.experts.gate_up_proj_blocks 2x32x1x16 expert`, "", 0},
+		bodyOfTwoLayers + attentionOfTwoLayers + qkvBiases + gptOssRest + lmHead + `
+model.layers.*.mlp.experts.gate_up_proj 2x32x96 expert
+model.layers.*.mlp.experts.down_proj 2x48x32 expert`, "", 0},
 	{"Gemma 4", "gemma4", "own repository …-assistant", `{"architectures":["Gemma4ForCausalLM"],"model_type":"gemma4_text",` + sizes + `}`, bodyOfTwoLayers + attentionOfTwoLayers + lmHead, "", 0},
+}
+
+const gptOssRest = `
+model.layers.*.self_attn.o_proj.bias 32 attention
+model.layers.*.self_attn.sinks 4 attention
+model.layers.*.mlp.router.weight 2x32 router
+model.layers.*.mlp.router.bias 2 router
+model.layers.*.mlp.experts.gate_up_proj_bias 2x96 expert
+model.layers.*.mlp.experts.down_proj_bias 2x32 expert`
+
+// decoderInHead is the parts of a decoder layer under the prefix of a layer of the head.
+func decoderInHead(prefix, parts string) string {
+	var b strings.Builder
+	for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(parts, "model.layers.*.", prefix)), "\n") {
+		words := strings.Fields(line)
+		words[2] = "head"
+		b.WriteString("\n" + strings.Join(words, " "))
+	}
+	return b.String()
 }
 
 func latent(layer string) string {
