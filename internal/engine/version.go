@@ -32,24 +32,25 @@ type Engine struct {
 	Version Version
 }
 
-// Parse reads "vllm@0.28", "vllm@0.28.1" or "vllm" (the default version).
+// Parse reads "vllm@0.28", "vllm@0.28.1" or "vllm" (the default version), and "sglang@0.5": a server that was not read and
+// of which Notes knows a few things.
 func Parse(spec string) (Engine, error) {
 	server, version, has := strings.Cut(spec, "@")
-	if server != "vllm" {
-		return Engine{}, fmt.Errorf("engine %q: only vllm is known; write vllm@0.28", spec)
+	if server != vllm && server != sglang {
+		return Engine{}, fmt.Errorf("engine %q: vllm and sglang are known; write vllm@0.28", spec)
 	}
-	if !has {
+	if !has && server == vllm {
 		return Parse(Default)
 	}
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) < 2 || len(parts) > 3 {
-		return Engine{}, fmt.Errorf("engine %q: want vllm@MAJOR.MINOR", spec)
+		return Engine{}, fmt.Errorf("engine %q: want %s@MAJOR.MINOR", spec, server)
 	}
 	var n [3]int
 	for i, p := range parts {
 		v, err := strconv.ParseUint(p, 10, 16)
 		if err != nil {
-			return Engine{}, fmt.Errorf("engine %q: %q is not a number; want vllm@MAJOR.MINOR", spec, p)
+			return Engine{}, fmt.Errorf("engine %q: %q is not a number; want %s@MAJOR.MINOR", spec, p, server)
 		}
 		n[i] = int(v)
 	}
@@ -60,7 +61,7 @@ func (e Engine) String() string { return e.Server + "@" + e.Version.String() }
 
 // Read says whether this version's rules were read from its source. A judgement for any other is at best a warning.
 func (e Engine) Read() bool {
-	return !e.Version.Less(oldestRead) && !newestRead.Less(e.Version)
+	return e.Server == vllm && !e.Version.Less(oldestRead) && !newestRead.Less(e.Version)
 }
 
 // ReadRange is the versions for which Read is true, for messages.
@@ -81,6 +82,8 @@ const (
 	TextOnlyDrafter Fact = "text-only-drafter"
 	// PadsRows: the weight-only NVFP4 kernel pads a height that 64 does not divide. Before, it refused such a module.
 	PadsRows Fact = "pads-rows"
+	// PadsFP8: the FP8 kernel pads sides that 16 does not divide. Before, it refused them.
+	PadsFP8 Fact = "pads-fp8"
 	// ModelOptLMHead: modelopt blocks quantize lm_head too. Before, it was built unquantized whatever they said.
 	ModelOptLMHead Fact = "modelopt-lm-head"
 	// ModelOptW4A16: quant_algo W4A16_NVFP4 is known. Before, the server stopped at it.
@@ -113,6 +116,7 @@ var facts = map[Fact]span{
 	TextOnlyClass:   {since: Version{0, 27}, source: "vllm-project/vllm#50210 (2026-07-29)"},
 	TextOnlyPrefix:  {since: Version{0, 28}, source: "vllm-project/vllm#50355 (2026-08-06)"},
 	PadsRows:        {since: Version{0, 24}, source: "vllm-project/vllm#45295 (2026-06-12)"},
+	PadsFP8:         {since: Version{0, 22}, source: "vllm-project/vllm#41868 (2026-05-08)"},
 	TextOnlyDrafter: {since: Version{0, 28}, source: "vllm-project/vllm#50734 (2026-08-10)"},
 
 	ModelOptLMHead:      {since: Version{0, 23}, source: "vllm-project/vllm#42124 (2026-05-26)"},
