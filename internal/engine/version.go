@@ -32,25 +32,24 @@ type Engine struct {
 	Version Version
 }
 
-// Parse reads "vllm@0.28", "vllm@0.28.1" or "vllm" (the default version), and "sglang@0.5": a server that was not read and
-// of which Notes knows a few things.
+// Parse reads "vllm@0.28", "vllm@0.28.1" or "vllm" (the default version).
 func Parse(spec string) (Engine, error) {
 	server, version, has := strings.Cut(spec, "@")
-	if server != vllm && server != sglang {
-		return Engine{}, fmt.Errorf("engine %q: vllm and sglang are known; write vllm@0.28", spec)
+	if server != "vllm" {
+		return Engine{}, fmt.Errorf("engine %q: only vllm is known; write vllm@0.28", spec)
 	}
-	if !has && server == vllm {
+	if !has {
 		return Parse(Default)
 	}
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) < 2 || len(parts) > 3 {
-		return Engine{}, fmt.Errorf("engine %q: want %s@MAJOR.MINOR", spec, server)
+		return Engine{}, fmt.Errorf("engine %q: want vllm@MAJOR.MINOR", spec)
 	}
 	var n [3]int
 	for i, p := range parts {
 		v, err := strconv.ParseUint(p, 10, 16)
 		if err != nil {
-			return Engine{}, fmt.Errorf("engine %q: %q is not a number; want %s@MAJOR.MINOR", spec, p, server)
+			return Engine{}, fmt.Errorf("engine %q: %q is not a number; want vllm@MAJOR.MINOR", spec, p)
 		}
 		n[i] = int(v)
 	}
@@ -61,7 +60,7 @@ func (e Engine) String() string { return e.Server + "@" + e.Version.String() }
 
 // Read says whether this version's rules were read from its source. A judgement for any other is at best a warning.
 func (e Engine) Read() bool {
-	return e.Server == vllm && !e.Version.Less(oldestRead) && !newestRead.Less(e.Version)
+	return !e.Version.Less(oldestRead) && !newestRead.Less(e.Version)
 }
 
 // ReadRange is the versions for which Read is true, for messages.
