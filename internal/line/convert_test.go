@@ -265,7 +265,7 @@ func TestACheckpointThatOnlyHFQuantConfigDescribes(t *testing.T) {
 	if out.Output != "" || out.Verify == nil {
 		t.Fatalf("%+v", out)
 	}
-	has(t, out.Verify.Findings, "quant-method", "hf_quant_config.json")
+	has(t, out.Verify.Findings, "quant-config-missing", "hf_quant_config.json")
 }
 
 func TestWhatTheOtherDialectLacksIsRefusedByName(t *testing.T) {
