@@ -87,7 +87,7 @@ func command(t *testing.T, line string) verify.Options {
 const drafting = `/m --no-enable-prefix-caching --speculative-config '{"method":"mtp","num_speculative_tokens":1}'`
 
 // edit changes one key of a JSON file beside the tensors.
-func edit(t *testing.T, path, key string, value any) {
+func edit(t testing.TB, path, key string, value any) {
 	t.Helper()
 	data, err := sjson.SetBytes(readFile(t, path), key, value)
 	if err != nil {

@@ -81,6 +81,10 @@ var doctored = []struct {
 		}
 		writeFile(f.t, path, data)
 	}},
+	{name: "a tokenizer of transformers 5 where the image has 4", rules: "engine-unread? rope-moved? tokenizer-class", engine: "vllm@0.19", do: func(f *folder) {
+		edit(f.t, filepath.Join(f.dir, "tokenizer_config.json"), "tokenizer_class", "TokenizersBackend")
+	}},
+	{name: "FP8 in blocks that the fused parts do not fill", rules: "width-block", make: inBlocks(128, 128)},
 	{name: "a mixed block in builds that misread it", rules: "modelopt-since?", engine: "vllm@0.25", make: mixed},
 	{name: "a mixed block in others", engine: "vllm@0.26", make: mixed},
 

@@ -42,7 +42,7 @@ func (j *judge) host() error {
 		j.gpu(capability, platform)
 	}
 	if h.TP > 1 {
-		j.parallel(h.TP, "--tp")
+		j.parallel(h.TP, "--tp", true)
 	}
 	return nil
 }
@@ -68,54 +68,4 @@ func (j *judge) gpu(capability int64, platform string) {
 				"use nvfp4-w4a16, which is as fast there and loses less").As(playbook.Warning))
 		}
 	}
-}
-
-// rowParallel are modules whose inner side is split over ranks; every other linear is split by rows.
-var rowParallel = []string{".o_proj", ".down_proj", ".out_proj", ".linear_fc2", ".attn.proj"}
-
-// parallel judges the split over ranks: heads, and the widths and heights that each rank is left with (C11, C12).
-func (j *judge) parallel(tp int64, where string) {
-	if j.srv == nil {
-		j.skip(fmt.Sprintf("the split over %d ranks, because the server's class could not be built", tp), true)
-		return
-	}
-	a := j.srv.Arch
-	subject := fmt.Sprintf("%s %d", where, tp)
-	split := func(n int64, what string) {
-		if n > 0 && n%tp != 0 {
-			j.notes.join("heads", playbook.New("tp-split", subject, fmt.Sprintf("%d %s cannot be split over %d ranks: the server stops", n, what, tp), "choose a number of ranks that divides them"))
-		}
-	}
-	split(a.Heads, "attention heads")
-	split(a.KeyHeads, "key heads of linear attention")
-	split(a.ValueHeads, "value heads of linear attention")
-	if a.KVHeads > 0 && a.KVHeads%tp != 0 && tp%a.KVHeads != 0 {
-		split(a.KVHeads, "key/value heads")
-	}
-	for i := range j.srv.Linears {
-		l, r := &j.srv.Linears[i], j.resolved[i]
-		if r.State != engine.Quantized || !r.Scheme.NVFP4() {
-			continue
-		}
-		for _, s := range l.Shards {
-			inner := slices.ContainsFunc(rowParallel, func(end string) bool { return strings.HasSuffix(s.Name, end) })
-			switch {
-			case inner && s.In%tp != 0, !inner && s.Out%tp != 0 && s.Key != "k_proj" && s.Key != "v_proj":
-				j.notes.join("sides", playbook.New("tp-split", s.Name, fmt.Sprintf("its side of %d is not divided by %d ranks: the server stops", side(s, inner), tp), "choose a number of ranks that divides it"))
-			case inner && s.In/tp%16 != 0:
-				j.notes.join("rank", playbook.New("width-group", s.Name, fmt.Sprintf("each of %d ranks has a width of %d, and %d mod 16 = %d: the server refuses it", tp, s.In/tp, s.In/tp, s.In/tp%16),
-					"serve with fewer ranks, or keep the module unquantized"))
-			case inner && s.In/tp%32 != 0:
-				j.notes.join("rank", playbook.New("width-kernel", s.Name, fmt.Sprintf("each of %d ranks has a width of %d, which 32 does not divide: kernels pad it, and some padded wrongly", tp, s.In/tp),
-					"serve with fewer ranks; test the served text"))
-			}
-		}
-	}
-}
-
-func side(s engine.Shard, inner bool) int64 {
-	if inner {
-		return s.In
-	}
-	return s.Out
 }

@@ -200,6 +200,9 @@ func (j *judge) consistent(l *engine.Linear, r engine.Resolution, k kind) {
 			fmt.Sprintf("add %q to %s", l.Runtime, j.ignoreKey())))
 	}
 	if !k.fp4() {
+		if r.State == engine.Quantized && r.Scheme.Kind == engine.FP8 {
+			j.rank(l, r.Scheme, 1)
+		}
 		return
 	}
 	if q := l.Shards[0]; q.Key == "q_proj" && j.srv.Arch.AttnGate && !l.InHead() {

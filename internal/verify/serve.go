@@ -60,7 +60,8 @@ func (j *judge) serve(s *Serve) {
 		j.add(playbook.New("serve-args", at("--language-model-only"), "the checkpoint has no vision tower, so there is nothing to leave out", "take it out").As(playbook.Warning))
 	}
 	if a.TensorParallel > 1 && a.TensorParallel != j.o.Host.TP {
-		j.parallel(a.TensorParallel, at("--tensor-parallel-size"))
+		data := a.Values["--mm-encoder-tp-mode"]
+		j.parallel(a.TensorParallel, at("--tensor-parallel-size"), !a.LanguageModelOnly && !(len(data) > 0 && data[len(data)-1] == "data"))
 	}
 	if cache := a.KVCacheDtype; strings.HasPrefix(cache, "fp8") && len(j.caches) == 0 && !j.notes.names("kv_cache_scheme", "kv-scale-missing") {
 		j.add(playbook.New("kv-scale-missing", at("--kv-cache-dtype"), fmt.Sprintf("%s keeps keys and values in FP8, and the checkpoint has no scales for them; the server uses 1.0", cache),
