@@ -17,7 +17,7 @@ import (
 
 func (a *app) doctorCmd() *cobra.Command {
 	var o verify.Options
-	var serveArgs, compose, fix, sarif string
+	var serveArgs, compose, fix, sarif, memory string
 	cmd := &cobra.Command{
 		Use:   "doctor CKPT",
 		Short: "Would this checkpoint load, would its head draft, is it whole",
@@ -26,13 +26,13 @@ quantized, in the compressed-tensors or the modelopt dialect. It reads headers a
 --headers leaves the scan out. With --serve-args or --compose the serve command is judged together with the checkpoint.
 --fix writes a repaired copy into a new folder, with repairs that change no weight, and judges it.
 It exits 0 when nothing is wrong, 1 when something is, 3 when it could not find out.`,
-		Example: `  seatsmith doctor ./my-quant --engine vllm@0.24 --gpu sm_120
+		Example: `  seatsmith doctor ./my-quant --engine vllm@0.24 --gpu sm_120 --gpu-memory 32GiB
   seatsmith doctor ./my-quant --serve-args 'vllm serve /models/q --reasoning-parser qwen3 --max-model-len 32K'
   seatsmith doctor ./my-quant --compose compose.yaml --headers --json
   seatsmith doctor ./my-quant --fix ./my-quant-fixed`,
 		Args: args("CKPT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := doctorUsage(o); err != nil {
+			if err := doctorUsage(&o, memory); err != nil {
 				return usageError{err}
 			}
 			if err := a.commands(cmd.Context(), &o, serveArgs, compose); err != nil {
@@ -72,6 +72,7 @@ It exits 0 when nothing is wrong, 1 when something is, 3 when it could not find 
 	f.StringVar(&o.Engine, "engine", "", "the server that is to load it, such as vllm@0.24 (default "+engine.Default+")")
 	f.Int64Var(&o.Host.TP, "tp", 1, "over how many tensor-parallel ranks it is to be split")
 	f.StringVar(&o.Host.GPU, "gpu", "", "the card that is to serve it: sm_120, sm_90 …, or cpu, rocm, xpu")
+	f.StringVar(&memory, "gpu-memory", "", "the memory of one card, such as 32GiB or 24564MiB: do the weights fit")
 	f.StringVar(&serveArgs, "serve-args", "", "the serve `COMMAND`, or its arguments alone")
 	f.StringVar(&compose, "compose", "", "a compose `FILE` whose services run vllm serve")
 	f.BoolVar(&o.Headers, "headers", false, "headers and small files only, no scan of the scales")
@@ -87,12 +88,17 @@ type doctorReport struct {
 	Repaired *repair.Repaired `json:"repaired,omitempty"`
 }
 
-func doctorUsage(o verify.Options) error {
+func doctorUsage(o *verify.Options, memory string) (err error) {
 	if _, err := engine.Parse(o.Engine); o.Engine != "" && err != nil {
 		return fmt.Errorf("--engine: %w", err)
 	}
 	if _, _, err := verify.ParseGPU(o.Host.GPU); o.Host.GPU != "" && err != nil {
 		return fmt.Errorf("--gpu: %w", err)
+	}
+	if memory != "" {
+		if o.Host.Memory, err = verify.ParseMemory(memory); err != nil {
+			return fmt.Errorf("--gpu-memory: %w", err)
+		}
 	}
 	if o.Host.TP < 1 || o.Host.TP > 1024 {
 		return fmt.Errorf("--tp %d: want 1 to 1024", o.Host.TP)

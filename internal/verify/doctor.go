@@ -12,6 +12,8 @@ import (
 type Host struct {
 	TP  int64  // tensor-parallel ranks; 0 and 1 are one
 	GPU string // "sm_120", "cpu", "rocm", "xpu"; "" is not known
+
+	Memory int64 // bytes of one card; 0 is not known
 }
 
 // Doctor judges a checkpoint of anyone's making by the server's rules: would it load, would its head draft, is it whole.

@@ -69,6 +69,7 @@ var doctored = []struct {
 	{name: "an old card", rules: "gpu-unfit", text: "sm_75", host: verify.Host{GPU: "sm_70"}},
 	{name: "no card", rules: "gpu-unfit", text: "cpu", host: verify.Host{GPU: "cpu"}},
 	{name: "FP4 activations without FP4 arithmetic", rules: "scheme-gpus?", text: "weight-only", make: func(t *testing.T) *folder { return w4a4(t) }, host: verify.Host{GPU: "sm_90"}},
+	{name: "a card that is too small", rules: "gpu-memory", text: "each rank", host: verify.Host{Memory: 1 << 20}},
 	{name: "two ranks", host: verify.Host{TP: 2}},
 	{name: "three ranks", rules: "tp-split", text: "heads", host: verify.Host{TP: 3}},
 	{name: "sixteen ranks", rules: "tp-split width-group", host: verify.Host{TP: 16}},

@@ -44,6 +44,9 @@ func (j *judge) host() error {
 	if h.TP > 1 {
 		j.parallel(h.TP, "--tp", true)
 	}
+	if len(j.o.Serve) == 0 && (h.GPU != "" || h.Memory > 0) {
+		j.memory(nil, h.TP, "--gpu-memory")
+	}
 	return nil
 }
 

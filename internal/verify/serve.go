@@ -63,6 +63,11 @@ func (j *judge) serve(s *Serve) {
 		data := a.Values["--mm-encoder-tp-mode"]
 		j.parallel(a.TensorParallel, at("--tensor-parallel-size"), !a.LanguageModelOnly && !(len(data) > 0 && data[len(data)-1] == "data"))
 	}
+	j.memory(a, max(a.TensorParallel, 1), at("--gpu-memory-utilization"))
+	if a.Spec.MTP() {
+		// C34: the command is right for serving; nothing here says whether somebody measures through it
+		j.skip("what is measured through a server that drafts: prompt_logprobs are wrong for some requests there (vllm-project/vllm#53488), so score quality without --speculative-config", false)
+	}
 	if cache := a.KVCacheDtype; strings.HasPrefix(cache, "fp8") && len(j.caches) == 0 && !j.notes.names("kv_cache_scheme", "kv-scale-missing") {
 		j.add(playbook.New("kv-scale-missing", at("--kv-cache-dtype"), fmt.Sprintf("%s keeps keys and values in FP8, and the checkpoint has no scales for them; the server uses 1.0", cache),
 			"leave the flag out, or calibrate the cache").As(playbook.Warning))
