@@ -44,6 +44,8 @@ var rooms = map[string]room{
 		"internal/model", "internal/numeric", "internal/safetensors", "internal/playbook"}},
 	"internal/repair": {layer: 4, sentence: "a repaired copy of a checkpoint, where no weight changes", may: []string{
 		"internal/atomicfile", "internal/engine", "internal/model", "internal/playbook", "internal/safetensors", "internal/verify"}},
+	"internal/tools": {layer: 4, sentence: "live tool schemas, from MCP servers, endpoints and Python source trees", may: []string{
+		"internal/playbook", "internal/prompt/ordered"}},
 	"internal/line": {layer: 4, sentence: "the forge pipeline and the run folder"},
 	"cmd/seatsmith": {layer: 5, sentence: "flags in, one call, print, exit code; no logic"},
 }
