@@ -19,6 +19,8 @@ type Speculative struct {
 	Model   string // the draft model, "" for a head inside the model
 	Tokens  int64  // 0 when they are not given
 	Keys    []string
+
+	badTokens bool // they are given, and were told to be no number above 0
 }
 
 // MTP says whether the model's own head drafts.
@@ -65,6 +67,7 @@ func ParseSpeculative(e Engine, raw string) (*Speculative, []ArgProblem) {
 func (p *serveParser) speculative(raw string) *Speculative {
 	doc := gjson.Parse(raw)
 	if !json.Valid([]byte(raw)) || !doc.IsObject() {
+		p.problems = slices.DeleteFunc(p.problems, func(x ArgProblem) bool { return x.Flag == specFlag && x.Kind == ArgValue }) // one of the two is enough
 		p.say(specFlag, ArgSpec, true, `write '{"method":"mtp","num_speculative_tokens":1}' in single quotes`, "%q is no JSON object", raw)
 		return nil
 	}
@@ -82,7 +85,7 @@ func (p *serveParser) speculative(raw string) *Speculative {
 			n, ok := laxInt(v)
 			if s.Tokens = n; !null(v) && (!ok || n < 1) {
 				p.say(specFlag, ArgSpec, true, "write a whole number above 0", "num_speculative_tokens %s: want a whole number above 0", orNull(v))
-				s.Tokens = 0
+				s.Tokens, s.badTokens = 0, true
 			}
 		}
 		if !slices.Contains(speculativeKeys, key) {
@@ -253,7 +256,7 @@ func (p *serveParser) parser(flag, name, plugin string, known []string) {
 // drafting is what SpeculativeConfig.__post_init__ makes of the arguments.
 func (p *serveParser) drafting() {
 	a, s := p.a, p.a.Spec
-	if s.Method == "mtp" && s.Tokens == 0 && !slices.Contains(s.Keys, "num_speculative_tokens_per_batch_size") {
+	if s.Method == "mtp" && s.Tokens == 0 && !s.badTokens && !slices.Contains(s.Keys, "num_speculative_tokens_per_batch_size") {
 		p.say(specFlag, ArgSpec, true, `add "num_speculative_tokens": 1`, "num_speculative_tokens is missing: the count that config.json gives in text_config is not asked, and the server stops")
 	}
 	if s.Method == "mtp" && s.Tokens > 3 {
