@@ -1,15 +1,21 @@
 package verify
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
+	"go.yaml.in/yaml/v3"
 
 	"seatsmith/internal/engine"
 	"seatsmith/internal/safetensors"
@@ -19,8 +25,10 @@ import (
 const mostCompose = 4 << 20
 
 // ReadCompose finds the services of a compose file that run "vllm serve" and reads their commands for an engine. Variables
-// are taken from env and from the .env file beside it; what neither has is empty, as for docker. Nothing is started and no
-// included file outside its folder is read.
+// are taken from env and from the .env file beside it; what neither has is empty, as for docker. A service may extend another
+// one of the same file, and its env_file is read from the same folder or below. What else a compose file can take from other
+// files (include, extends of a file, an env_file elsewhere) is refused by name: a command that is half known is not judged.
+// Nothing is started.
 func ReadCompose(ctx context.Context, spec, path string, env map[string]string) ([]Serve, error) {
 	e, err := parseEngine(spec)
 	if err != nil {
@@ -29,6 +37,9 @@ func ReadCompose(ctx context.Context, spec, path string, env map[string]string) 
 	data, err := safetensors.ReadRegular(path, mostCompose)
 	if err != nil {
 		return nil, fmt.Errorf("compose file: %w", err)
+	}
+	if err := oneFile(data); err != nil {
+		return nil, fmt.Errorf("compose file %s: %w; write it out with \"docker compose config\" and name what that prints", path, err)
 	}
 	dir := filepath.Dir(path)
 	all := types.Mapping{}
@@ -50,7 +61,7 @@ func ReadCompose(ctx context.Context, spec, path string, env map[string]string) 
 		Environment: all,
 	}, func(o *loader.Options) {
 		o.SetProjectName("seatsmith", false)
-		o.SkipInclude, o.SkipExtends, o.SkipResolveEnvironment, o.ResolvePaths = true, true, true, false
+		o.SkipInclude, o.SkipResolveEnvironment, o.ResolvePaths = true, true, false
 		o.Profiles = []string{"*"}
 	})
 	if err != nil {
@@ -63,9 +74,13 @@ func ReadCompose(ctx context.Context, spec, path string, env map[string]string) 
 		if !runsServer(s.Image, words) {
 			continue
 		}
-		for k, v := range s.Environment {
-			if v != nil && strings.HasPrefix(k, "VLLM_") {
-				words = slices.Insert(words, 0, k+"="+*v)
+		settings, err := environment(dir, &s, all)
+		if err != nil {
+			return nil, fmt.Errorf("compose file %s: service %s: %w", path, name, err)
+		}
+		for _, k := range slices.Backward(slices.Sorted(maps.Keys(settings))) {
+			if strings.HasPrefix(k, "VLLM_") {
+				words = slices.Insert(words, 0, k+"="+settings[k])
 			}
 		}
 		a, problems := engine.ParseServeWords(e, words)
@@ -73,6 +88,69 @@ func ReadCompose(ctx context.Context, spec, path string, env map[string]string) 
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("compose file %s: no service runs vllm serve; name another file, or pass the command with --serve-args", path)
+	}
+	return out, nil
+}
+
+// oneFile refuses a compose file that takes services from other files.
+func oneFile(data []byte) error {
+	var doc struct {
+		Include  yaml.Node `yaml:"include"`
+		Services map[string]struct {
+			Extends yaml.Node `yaml:"extends"`
+		} `yaml:"services"`
+	}
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return err
+	}
+	if !doc.Include.IsZero() {
+		return errors.New("it includes other files, which are not read")
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Services)) {
+		x := doc.Services[name].Extends
+		var from struct{ File string }
+		if x.Kind != yaml.MappingNode && x.Kind != yaml.AliasNode {
+			continue // the name of a service of this file
+		}
+		if err := x.Decode(&from); err != nil {
+			return fmt.Errorf("service %s: extends: %w", name, err)
+		}
+		if from.File != "" {
+			return fmt.Errorf("service %s extends one of %s, which is not read", name, from.File)
+		}
+	}
+	return nil
+}
+
+// environment is what a service is started with: its env_file in order, then what environment says itself. A variable
+// without a value is taken from the caller's.
+func environment(dir string, s *types.ServiceConfig, all types.Mapping) (map[string]string, error) {
+	out := map[string]string{}
+	lookup := func(k string) (string, bool) { v, ok := all[k]; return v, ok }
+	for _, f := range s.EnvFiles {
+		if !filepath.IsLocal(f.Path) {
+			return nil, fmt.Errorf("env_file %s lies outside the folder of the compose file and is not read; move its VLLM_ variables into environment", f.Path)
+		}
+		data, err := safetensors.ReadRegular(filepath.Join(dir, f.Path), mostCompose)
+		if errors.Is(err, fs.ErrNotExist) && !bool(f.Required) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("env_file: %w", err)
+		}
+		read, err := dotenv.ParseWithLookup(bytes.NewReader(data), lookup)
+		if err != nil {
+			return nil, fmt.Errorf("env_file %s: %w", f.Path, err)
+		}
+		maps.Copy(out, read)
+	}
+	for k, v := range s.Environment {
+		switch own, ok := all[k]; {
+		case v != nil:
+			out[k] = *v
+		case ok:
+			out[k] = own
+		}
 	}
 	return out, nil
 }
