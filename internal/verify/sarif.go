@@ -1,6 +1,9 @@
 package verify
 
 import (
+	"cmp"
+	"net/url"
+	"path/filepath"
 	"strings"
 
 	"seatsmith/internal/playbook"
@@ -61,7 +64,7 @@ func SARIF(r *Report, version string) any {
 			message += " Next: " + f.Fix
 		}
 		results = append(results, result{f.Rule, index[f.Rule], level(f.Severity), text{message},
-			[]location{{physical{artifact{fileOf(f.Subject)}}, []logical{{f.Subject}}}}})
+			[]location{{physical{artifact{uri(cmp.Or(r.places[f.Subject], "config.json"))}}, []logical{{f.Subject}}}}})
 	}
 	return map[string]any{
 		"$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
@@ -91,16 +94,32 @@ func level(s playbook.Severity) string {
 	return string(s)
 }
 
-// fileOf is the file that a subject is about: its first word where that is a file's name, else the index of the tensors.
-func fileOf(subject string) string {
+// fileOf is the file that a subject is about: the one that it names, the shard of a tensor or of a module's first, the index
+// for a tensor that is not there, and config.json for everything else (it is always there, and decides what is served).
+func (j *judge) fileOf(subject string) string {
 	name, _, _ := strings.Cut(subject, ": ")
 	for _, end := range []string{".json", ".safetensors", ".jinja", ".txt", ".model", ".yaml", ".yml"} {
-		if strings.HasSuffix(name, end) && !strings.ContainsAny(name, " %\\") {
-			return name
+		for _, n := range []string{name, subject} { // a file's name may hold a colon
+			if strings.HasSuffix(n, end) && filepath.IsLocal(n) {
+				return filepath.ToSlash(n)
+			}
 		}
 	}
-	if strings.HasPrefix(subject, "quantization_config") || strings.HasPrefix(subject, "text_config") {
-		return "config.json"
+	if t, ok := j.m.Lookup(name); ok && t.File != nil {
+		return t.File.Name
 	}
-	return "model.safetensors.index.json"
+	for _, module := range []string{name, moduleName(name)} { // the latter for a part that is missing
+		for i := range j.m.Tensors {
+			if t := &j.m.Tensors[i]; t.File != nil && t.Module == module {
+				return t.File.Name
+			}
+		}
+	}
+	if j.expected[name] != nil && j.m.Set.Index != nil {
+		return "model.safetensors.index.json"
+	}
+	return "config.json"
 }
+
+// uri spells a file's name as a URI reference.
+func uri(name string) string { return (&url.URL{Path: name}).String() }

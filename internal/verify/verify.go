@@ -45,6 +45,8 @@ type Report struct {
 	TensorsChecked int                  `json:"tensors_checked"`
 	BytesIdentical int64                `json:"bytes_identical"` // bytes compared with the source and found equal
 	ErrorByRole    map[string]RoleError `json:"error_by_role"`
+
+	places map[string]string // files that subjects of findings are about
 }
 
 // Checkpoint judges a finished folder. The error is for what could not be read or found out at all.
@@ -226,6 +228,10 @@ func (j *judge) skipUnread(what string) {
 func (j *judge) done() *Report {
 	r := &j.report
 	r.Findings = j.notes.done()
+	r.places = map[string]string{}
+	for _, f := range r.Findings {
+		r.places[f.Subject] = j.fileOf(f.Subject)
+	}
 	r.NotChecked = append([]string{}, j.skipped...)
 	r.TensorsChecked = len(j.m.Tensors)
 	for role, sum := range j.roles {
