@@ -64,7 +64,7 @@ func SARIF(r *Report, version string) any {
 			message += " Next: " + f.Fix
 		}
 		results = append(results, result{f.Rule, index[f.Rule], level(f.Severity), text{message},
-			[]location{{physical{artifact{uri(cmp.Or(r.places[f.Subject], "config.json"))}}, []logical{{f.Subject}}}}})
+			[]location{{physical{artifact{uri(cmp.Or(r.Places[f.Subject], "config.json"))}}, []logical{{f.Subject}}}}})
 	}
 	return map[string]any{
 		"$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",

@@ -46,7 +46,7 @@ type Report struct {
 	BytesIdentical int64                `json:"bytes_identical"` // bytes compared with the source and found equal
 	ErrorByRole    map[string]RoleError `json:"error_by_role"`
 
-	places map[string]string // files that subjects of findings are about
+	Places map[string]string `json:"-"` // the file of the folder that each subject of a finding is about
 }
 
 // Checkpoint judges a finished folder. The error is for what could not be read or found out at all.
@@ -228,9 +228,9 @@ func (j *judge) skipUnread(what string) {
 func (j *judge) done() *Report {
 	r := &j.report
 	r.Findings = j.notes.done()
-	r.places = map[string]string{}
+	r.Places = map[string]string{}
 	for _, f := range r.Findings {
-		r.places[f.Subject] = j.fileOf(f.Subject)
+		r.Places[f.Subject] = j.fileOf(f.Subject)
 	}
 	r.NotChecked = append([]string{}, j.skipped...)
 	r.TensorsChecked = len(j.m.Tensors)
