@@ -174,7 +174,7 @@ With --json one document goes to stdout; what people read goes to stderr.`,
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no report, only what is wrong")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "more detail: every tensor, every information")
 	root.AddCommand(a.inspectCmd(), a.planCmd(), a.quantizeCmd(), a.verifyCmd(), a.forgeCmd(), a.playbookCmd(), a.diffCmd(),
-		a.doctorCmd(), a.graftCmd(), a.spliceCmd(), a.convertCmd(), a.calibCmd(), a.secondEngineCmd())
+		a.doctorCmd(), a.graftCmd(), a.spliceCmd(), a.convertCmd(), a.calibCmd(), a.toolsCmd(), a.secondEngineCmd())
 	return root
 }
 

@@ -1,11 +1,14 @@
 package tools
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -86,4 +89,35 @@ func (c *child) report(ending string) string {
 		return fmt.Sprintf("%s; it last said:\n%s", ending, text)
 	}
 	return ending + " and said nothing"
+}
+
+// tail keeps the last bytes of what a child says.
+type tail struct {
+	skip []string // lines with one of these are not shown
+
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 16 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if len(t.b) > tailBytes {
+		t.b = bytes.Clone(t.b[len(t.b)-tailBytes:])
+	}
+	return len(p), nil
+}
+
+// last is the last lines, the newest at the end.
+func (t *tail) last(n int) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.b), "")), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool {
+		return slices.ContainsFunc(t.skip, func(s string) bool { return strings.Contains(line, s) })
+	})
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

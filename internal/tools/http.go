@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -147,30 +145,4 @@ func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p[:min(len(p), l.left)])
 	l.left -= n
 	return n, err
-}
-
-// tail keeps the last bytes of what a child says.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-const tailBytes = 16 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if len(t.b) > tailBytes {
-		t.b = bytes.Clone(t.b[len(t.b)-tailBytes:])
-	}
-	return len(p), nil
-}
-
-// last is the last lines, the newest at the end.
-func (t *tail) last(n int) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.b), "")), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

@@ -42,6 +42,10 @@ func (c *Capture) Judge() []playbook.Finding {
 		} else {
 			first[t.Name()] = i
 		}
+		if len(t.Derived) > 0 {
+			found = append(found, playbook.New("tool-derived", where, fmt.Sprintf("its %s come from the function, not from the registration", strings.Join(t.Derived, " and ")),
+				"Compare with what the backend itself sends: --from MODULE:NAME, or capture from the running server."))
+		}
 		if t.function().TextOf("description") == "" {
 			found = append(found, playbook.New("tool-undescribed", where, "it has no description, so the model has only its name to go by", "Describe it where it is served."))
 		}

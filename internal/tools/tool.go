@@ -17,6 +17,8 @@ const MaxTools = 4096
 type Tool struct {
 	Value ordered.Value // {"type":"function","function":{…}}, keys in the order of the source
 	Where string        // file:line of a registration, "" where there is none
+
+	Derived []string // "parameters" and "description" where they were made from a function, not passed
 }
 
 // Name is the function's name, "" when it has none.
