@@ -95,7 +95,7 @@ class Registration:
         elif isinstance(value, dict):
             self.roles.setdefault("schema", value)
         elif not isinstance(value, Stub) and isinstance(getattr(value, "name", None), str):
-            self.whole({n: getattr(value, n) for names in ROLES.values() for n in names if getattr(value, n, None) is not None})
+            self.whole(attributes(value))
 
     def whole(self, given):
         for role, names in ROLES.items():
@@ -109,7 +109,7 @@ class Registration:
         if self.unclear and "name" not in roles and f is None:
             raise Problem("it cannot be told what %.60r stands for: pass it by name" % self.unclear[0])
         if isinstance(f, type):
-            self.whole({n: getattr(f, n) for names in ROLES.values() for n in names if getattr(f, n, None) is not None})
+            self.whole(attributes(f))
         name = roles.get("name") or getattr(f, "__name__", None)
         if not isinstance(name, str):
             raise Problem("it has no name that is a string%s" % (": " + repr(name) if name is not None else ""))
@@ -146,7 +146,17 @@ def described(value):
 
 
 def runnable(value):
-    return callable(value) and not isinstance(value, (Stub, StandIn)) and not hasattr(value, "model_json_schema")
+    return callable(value) and not isinstance(value, (Stub, StandIn)) and own(value, "model_json_schema") is None
+
+
+def own(value, name):
+    """An attribute that is really there, or None: what comes of a missing base class has every attribute."""
+    found = getattr(value, name, None)
+    return None if isinstance(found, Stub) else found
+
+
+def attributes(value):
+    return {n: own(value, n) for names in ROLES.values() for n in names if own(value, n) is not None}
 
 
 def of_class(cls):
