@@ -78,6 +78,20 @@ func TestQ06ExclusionsThatDoNotReachTheHeadAreNamed(t *testing.T) {
 	clean(t, lint(t, f, verify.Options{}))
 }
 
+func TestQ06BuildsThatIgnoreTheExclusionsAreToldOf(t *testing.T) {
+	f := uniform(t)
+	r := lint(t, f, verify.Options{Engine: "vllm@0.19"})
+	says(t, r, "engine-too-old", "0.20", "do not reach the drafter", "#38832")
+	clean(t, lint(t, f, verify.Options{Engine: "vllm@0.21"}))
+	f.rename(drop("mtp."))
+	f.set("text_config.mtp_num_hidden_layers", 0)
+	for _, x := range lint(t, f, verify.Options{Engine: "vllm@0.19"}).Findings {
+		if x.Rule == "engine-too-old" {
+			t.Errorf("without a head: %s", x)
+		}
+	}
+}
+
 func TestQ06TheSameHoldsInTheFileOfModelOpt(t *testing.T) {
 	f := uniform(t)
 	f.del("quantization_config")

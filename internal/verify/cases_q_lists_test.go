@@ -96,7 +96,13 @@ func TestQ24HalfOfAFusedGroup(t *testing.T) {
 	f.ignore(adding(qkv[:2]...))
 	r := lint(t, f, verify.Options{})
 	only(t, r, "fused-partial")
-	says(t, r, "fused-partial", "v_proj")
+	says(t, r, "fused-partial", "self_attn.qkv_proj", "v_proj is FP8", "k_proj is unquantized")
+
+	f = linear(t) // the same in the list alone
+	f.ignore(adding(qkv[:2]...))
+	r = lint(t, f, verify.Options{})
+	only(t, r, "fused-partial")
+	says(t, r, "fused-partial", "the ignore list covers language_model.model.layers.3.self_attn.q_proj", "but not language_model.model.layers.3.self_attn.v_proj")
 
 	f = mixture(t) // three experts kept, the others not
 	p := "model.language_model.layers.1.mlp.experts."

@@ -23,6 +23,12 @@ func (j *judge) stack() error {
 	}
 	j.tokenizerClass(name, gjson.GetBytes(data, "tokenizer_class").Str)
 	j.nestedRope()
+	if j.quant != nil && j.quant.IsModelOpt() && j.m.Head.Present > 0 && !j.engine.Has(engine.PlainFC) {
+		since, source := engine.Since(engine.PlainFC)
+		j.add(playbook.New("engine-too-old", j.engine.String(),
+			fmt.Sprintf("before vllm %s (%s; reported for Qwen3-Next and Qwen3.5) the exclusions of a modelopt checkpoint do not reach the drafter, which stops at the first shape of an unquantized head", since, source),
+			"serve with vllm "+since+" or later, or without speculation").As(playbook.Warning))
+	}
 	if j.quant != nil && j.quant.Method == engine.ModelOptMixed && j.engine.Version == (engine.Version{Major: 0, Minor: 25}) {
 		j.add(playbook.New("modelopt-since", j.engine.String(),
 			"builds of 2026-06-29 to 2026-07-08 give modules that quantized_layers does not list the algorithm of their neighbours, and whether 0.25.0 is one of them is not established",
