@@ -22,6 +22,7 @@
 //     again and compared byte for byte (exact.go); what other tools made is held to bounds that searches and error
 //     compensation keep (wide.go).
 //   - unjudged: nothing is known to be wrong, and something that matters could not be looked at; that is not good.
+//   - unread: the loader of the class was not read, and that is all that is unjudged.
 //   - tile: some rows of a tensor; data is compared tile by tile, so memory stays bounded whatever the tensor.
 //
 // # Order of calls
