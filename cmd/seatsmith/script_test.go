@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	testscript.Main(m, map[string]func(){"seatsmith": main})
+	testscript.Main(m, map[string]func(){"seatsmith": main, "tavern-mcp": tavernMCP})
 }
 
 func TestStories(t *testing.T) {
@@ -43,6 +43,7 @@ func TestStories(t *testing.T) {
 			"flip":    flipByte,
 			"chop":    chop,
 			"stats":   makeStats,
+			"serve":   serve,
 		},
 	})
 }

@@ -71,6 +71,8 @@ func answerTo(way string, c call, calls int) string {
 		return result(`{"tools":[],"nextCursor":5}`)
 	case "odd":
 		return result(`{"tools":[{"name":"good","description":"d","inputSchema":{"type":"object"}},null,{"name":"h","description":"d","inputSchema":{"type":"object","properties":{"q":{"type":"object","x-mcp-header":"Q"}}}},{"name":"bare","description":5,"inputSchema":{}}]}`)
+	case "deep":
+		return result(`{"tools":` + strings.Repeat("[", 20<<20))
 	case "empty":
 		return result(`{"tools":[]}`)
 	}

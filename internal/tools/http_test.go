@@ -48,7 +48,7 @@ func TestAnEndpointThatGivesNoWholeListIsAnError(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"forbidden": {func(w http.ResponseWriter, r *http.Request) { http.Error(w, "go away", 403) }, "answers 403 Forbidden (it says: go away); --header"},
+		"forbidden": {func(w http.ResponseWriter, r *http.Request) { http.Error(w, "go away", http.StatusForbidden) }, "answers 403 Forbidden (it says: go away); --header"},
 		"missing":   {func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, "the path is the right one"},
 		"page":      {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>Hello") }, "not JSON at byte 0: a value cannot start with '<' (it says: <html>Hello)"},
 		"empty":     {func(w http.ResponseWriter, r *http.Request) {}, "the text ends where a value should be"},
@@ -56,8 +56,10 @@ func TestAnEndpointThatGivesNoWholeListIsAnError(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, "[]")
 		}, "unexpected EOF"},
-		"elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 307) }, "it redirects to http://127.0.0.1"},
-		"circle":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/tools", 302) }, "ten redirects"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, "it redirects to http://127.0.0.1"},
+		"circle": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/tools", http.StatusFound) }, "ten redirects"},
 		"huge": {func(w http.ResponseWriter, r *http.Request) {
 			for range 64 {
 				if _, err := w.Write([]byte(strings.Repeat(" ", 1<<20))); err != nil {

@@ -57,7 +57,10 @@ func (t *tee) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	body := &keeper{ReadCloser: resp.Body, limit: limited{r: resp.Body, left: MaxBytes}, cancel: cancel, keep: listing,
 		events: strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")}
-	if refusal := resp.StatusCode >= 400; refusal {
+	t.mu.Lock()
+	t.status = ""
+	t.mu.Unlock()
+	if resp.StatusCode >= http.StatusBadRequest {
 		head, _ := io.ReadAll(io.LimitReader(&body.limit, 4096)) // what comes is enough to say
 		body.head = bytes.NewReader(head)
 		t.mu.Lock()
@@ -66,7 +69,6 @@ func (t *tee) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else if listing {
 		t.mu.Lock()
 		t.kept = append(t.kept, body)
-		t.status = ""
 		t.mu.Unlock()
 	}
 	resp.Body = body
@@ -170,5 +172,5 @@ func (k *keeper) find(id jsonrpc.ID) (json.RawMessage, bool) {
 			event = nil
 		}
 	}
-	return nil, false
+	return answer([]byte(strings.Join(event, "\n")), id) // a stream may end with its last event
 }

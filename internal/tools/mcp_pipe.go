@@ -106,7 +106,7 @@ func (p *pipe) read() {
 	in := bufio.NewReaderSize(&limited{r: p.c.out, left: MaxBytes}, 1<<16)
 	for {
 		line, err := in.ReadBytes('\n')
-		if line = bytes.TrimSpace(line); len(line) > 0 {
+		if line = bytes.TrimSpace(line); len(line) > 0 && !errors.Is(err, errTooLong) {
 			m, ok, bad := p.line(line)
 			if bad != nil {
 				err = bad
@@ -115,7 +115,7 @@ func (p *pipe) read() {
 			}
 		}
 		if err != nil {
-			if !errors.Is(err, errTooLong) && !errors.Is(err, errNoise) {
+			if !errors.Is(err, errTooLong) && !errors.Is(err, errNoise) && !errors.Is(err, errMessage) {
 				err = io.EOF
 			}
 			p.send(message{err: err})
@@ -124,12 +124,17 @@ func (p *pipe) read() {
 	}
 }
 
+var errMessage = errors.New("it wrote a message that cannot be read")
+
 var errNoise = fmt.Errorf("it wrote more than %d lines that are not JSON-RPC", maxStrays)
 
 func (p *pipe) line(line []byte) (jsonrpc.Message, bool, error) {
 	m, err := jsonrpc.DecodeMessage(line)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err != nil && bytes.Contains(line[:min(len(line), 200)], []byte(`"jsonrpc"`)) {
+		return nil, false, fmt.Errorf("%w: %s", errMessage, short(err.Error()))
+	}
 	if err != nil {
 		if p.strays++; p.strays == 1 {
 			p.stray = short(strings.ToValidUTF8(string(line[:min(len(line), 1000)]), ""))

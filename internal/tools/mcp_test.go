@@ -65,6 +65,7 @@ func TestAServerThatDoesNotListItsToolsIsAnError(t *testing.T) {
 		"circle":   {"leads back to a page that was read", `"again"`},
 		"nonsense": {`has no array "tools"`},
 		"cursor":   {"nextCursor is 5"},
+		"deep":     {"a message that cannot be read"},
 		"huge":     {"more than 32 MiB"},
 		"chatty":   {"more than 10000 lines that are not JSON-RPC", "the first: log"},
 	} {

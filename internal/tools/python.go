@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bufio"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -70,7 +71,7 @@ func Python(ctx context.Context, t Tree) (*Capture, error) {
 	}
 	settings, err := json.Marshal(map[string]any{
 		"root": root, "imports": list(t.Imports), "register": t.Register, "schema_arg": t.SchemaArg, "source": t.Source,
-		"paths": list(t.Paths), "stubs": !t.NoStubs, "limit": t.Timeout.Seconds() * 0.9,
+		"paths": list(t.Paths), "stubs": !t.NoStubs, "limit": t.Timeout.Seconds() / 4,
 	})
 	if err != nil {
 		return nil, err
@@ -88,13 +89,13 @@ func Python(ctx context.Context, t Tree) (*Capture, error) {
 	}
 	defer p.end(0)
 	data, err := p.answer(ctx, t.Timeout)
-	died := gone(p.cmd, time.Second)
+	died := err == nil && len(data) == 0 && gone(p.cmd, time.Second)
 	ending := p.end(0)
 	switch {
 	case errors.Is(err, errSilent):
 		return nil, fmt.Errorf("%s was not done in %s: something runs without an end when it is imported; --timeout allows more; %s", t.Root, t.Timeout, p.report("where it was"))
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("the answer of %s: %w", t.Root, err)
 	case len(data) == 0 && died:
 		return nil, fmt.Errorf("the interpreter %s gave no answer: %s", python, p.report(ending))
 	case len(data) == 0:
@@ -105,7 +106,8 @@ func Python(ctx context.Context, t Tree) (*Capture, error) {
 
 func list(s []string) []string { return append([]string{}, s...) }
 
-// answer reads all that the child writes, until it closes its end, for at most so long.
+// answer reads the one line that the child writes, for at most so long; a line that is cut is none. Its end is not waited for: what
+// the tree forked may keep the pipe open.
 func (c *child) answer(ctx context.Context, limit time.Duration) ([]byte, error) {
 	type result struct {
 		data []byte
@@ -113,7 +115,10 @@ func (c *child) answer(ctx context.Context, limit time.Duration) ([]byte, error)
 	}
 	done := make(chan result, 1)
 	go func() {
-		data, err := io.ReadAll(&limited{r: c.out, left: MaxBytes})
+		data, err := bufio.NewReader(&limited{r: c.out, left: MaxBytes}).ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			data, err = nil, nil
+		}
 		done <- result{data, err}
 	}()
 	timer := time.NewTimer(limit)

@@ -192,6 +192,21 @@ threading.Thread(target=lambda: time.sleep(600)).start()
 register_tool("first", ` + object + `)
 sys.stdout = sys.stderr = None
 `}, "first"},
+		"beside forks that keep everything open": {Tree{Imports: []string{"main"}}, []string{"main.py", `
+import os, time
+def register_tool(name, schema): pass
+if os.fork() == 0:
+    time.sleep(600)
+if os.fork() != 0:
+    register_tool("first", ` + object + `)
+`}, "first"},
+		"what asks a missing package for its version": {Tree{Imports: []string{"main"}}, []string{"main.py", `
+import missing_pkg
+from app.missing_too import x
+def register_tool(name, schema): pass
+old = missing_pkg.__version__ < "2" or len(missing_pkg.things) > 3 or isinstance(5, missing_pkg.Kind)
+register_tool("old" if old else "new", ` + object + `)
+`, "app/__init__.py", "", "app/missing_too.py", "x = 1\n", "app/missing_pkg.py", ""}, "new"},
 		"what optional imports decide": {Tree{Imports: []string{"main"}}, []string{"main.py", `
 import contextlib, importlib.util
 def register_tool(name, schema): pass

@@ -88,10 +88,12 @@ class Capture:
     def own_names(self):
         if self.names is None:
             self.names = set()
-            for path in self.files():
-                self.names.add(os.path.basename(path)[:-3])
-                if os.path.basename(path) == "__init__.py":
-                    self.names.add(os.path.basename(os.path.dirname(path)))
+            for path in self.files():  # what could be at the top if its folder were on the path
+                folder, base = os.path.split(path)
+                if base == "__init__.py":
+                    folder, base = os.path.split(folder)
+                if not os.path.exists(os.path.join(folder, "__init__.py")):
+                    self.names.add(base[:-3] if base.endswith(".py") else base)
         return self.names
 
     def unreached(self):
@@ -205,12 +207,12 @@ def explain(e):
 def main():
     out = os.fdopen(3, "w", encoding="ascii")
     os.set_inheritable(3, False)
-    settings = json.loads(sys.argv[2])
+    settings, own = json.loads(sys.argv[2]), os.getpid()
     del sys.argv[1:]
     global CAPTURE
     CAPTURE = Capture(settings)
     if settings["limit"] > 0:
-        faulthandler.dump_traceback_later(settings["limit"], file=2)
+        faulthandler.dump_traceback_later(settings["limit"], repeat=True, file=2)  # seen only when it has no end
     answer, at = {"python": "%d.%d.%d" % sys.version_info[:3]}, ""
     try:
         CAPTURE.start()
@@ -234,9 +236,9 @@ def main():
         answer["error"] = {"at": at, "message": "%s: %s" % (type(e).__name__, e), "traceback": explain(e)}
     faulthandler.cancel_dump_traceback_later()
     answer["stubbed"], answer["refused"] = sorted(CAPTURE.stubbed), list(CAPTURE.refused)
-    out.write(json.dumps(answer))
-    out.close()
-    sys.stdout.flush()
+    if os.getpid() == own:  # not a fork that the tree made
+        out.write(json.dumps(answer) + "\n")
+        out.flush()
     os._exit(0)  # threads that the tree left behind are not waited for
 
 

@@ -66,7 +66,7 @@ class Stub:
         self.__dict__["_path"] = path
 
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
         if name == CAPTURE.name and not CAPTURE.receiver:
             return StandIn(None)
@@ -111,14 +111,18 @@ class Stub:
     def __exit__(self, *args):
         return None
 
-    def __contains__(self, item):
+    def __len__(self):
+        return 0
+
+    def __bool__(self):
+        return True
+
+    def _no(self, *args):
         return False
 
-    def __instancecheck__(self, other):
-        return False
+    __contains__ = __lt__ = __le__ = __gt__ = __ge__ = _no
 
-    def __subclasscheck__(self, other):
-        return False
+    __instancecheck__ = __subclasscheck__ = _no
 
     def _same(self, *args):
         return Stub(self._path)
@@ -128,7 +132,7 @@ class Stub:
 
 class StubModule(types.ModuleType):
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
         return getattr(Stub(self.__name__), name)
 

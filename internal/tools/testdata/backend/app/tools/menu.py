@@ -1,6 +1,6 @@
 """Schemas that only the annotations tell."""
 import enum
-from typing import Literal, Optional
+from typing import List, Literal, Optional
 
 from app.registry import register_tool
 
@@ -11,7 +11,7 @@ class Size(str, enum.Enum):
 
 
 @register_tool
-def order(dish: str, size: Size, sides: list[str], paid: bool = False, note: Optional[str] = None) -> str:
+def order(dish: str, size: Size, sides: List[str], paid: bool = False, note: Optional[str] = None) -> str:
     """Order a dish.
 
     It is brought to the table.
