@@ -74,10 +74,13 @@ func Registered(class string) bool { return registered[class] }
 type ClassError struct {
 	Class      string
 	Registered bool
+	Server     string // a server whose loaders were not read; "" is vLLM
 }
 
 func (e *ClassError) Error() string {
 	switch {
+	case e.Server != "":
+		return fmt.Sprintf("class %s: no loader of %s is simulated here", e.Class, e.Server)
 	case e.Registered:
 		return fmt.Sprintf("class %s is known to vLLM, its loader is not simulated here", e.Class)
 	case e.Class == "":

@@ -33,6 +33,9 @@ func Build(e Engine, config []byte, withDrafter bool) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.Server != vllm {
+		return nil, &ClassError{Class: a.Class, Registered: true, Server: e.Server}
+	}
 	if a.TextOnly && !e.Has(TextOnlyClass) {
 		return nil, &OldError{Class: a.Class}
 	}

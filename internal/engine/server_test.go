@@ -197,7 +197,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %v read %v, %v", c.spec, e, e.Read(), err)
 		}
 	}
-	for _, spec := range []string{"sglang@0.5", "vllm@", "vllm@1", "vllm@0.x", "vllm@0.28.1.2", ""} {
+	for _, spec := range []string{"sglang", "llama.cpp@1.0", "vllm@", "vllm@1", "vllm@0.x", "vllm@0.28.1.2", ""} {
 		if _, err := engine.Parse(spec); err == nil {
 			t.Errorf("%q was accepted", spec)
 		}

@@ -32,24 +32,25 @@ type Engine struct {
 	Version Version
 }
 
-// Parse reads "vllm@0.28", "vllm@0.28.1" or "vllm" (the default version).
+// Parse reads "vllm@0.28", "vllm@0.28.1" or "vllm" (the default version), and "sglang@0.5": a server that was not read and
+// of which Notes knows a few things.
 func Parse(spec string) (Engine, error) {
 	server, version, has := strings.Cut(spec, "@")
-	if server != "vllm" {
-		return Engine{}, fmt.Errorf("engine %q: only vllm is known; write vllm@0.28", spec)
+	if server != vllm && server != sglang {
+		return Engine{}, fmt.Errorf("engine %q: vllm and sglang are known; write vllm@0.28", spec)
 	}
-	if !has {
+	if !has && server == vllm {
 		return Parse(Default)
 	}
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) < 2 || len(parts) > 3 {
-		return Engine{}, fmt.Errorf("engine %q: want vllm@MAJOR.MINOR", spec)
+		return Engine{}, fmt.Errorf("engine %q: want %s@MAJOR.MINOR", spec, server)
 	}
 	var n [3]int
 	for i, p := range parts {
 		v, err := strconv.ParseUint(p, 10, 16)
 		if err != nil {
-			return Engine{}, fmt.Errorf("engine %q: %q is not a number; want vllm@MAJOR.MINOR", spec, p)
+			return Engine{}, fmt.Errorf("engine %q: %q is not a number; want %s@MAJOR.MINOR", spec, p, server)
 		}
 		n[i] = int(v)
 	}
@@ -60,7 +61,7 @@ func (e Engine) String() string { return e.Server + "@" + e.Version.String() }
 
 // Read says whether this version's rules were read from its source. A judgement for any other is at best a warning.
 func (e Engine) Read() bool {
-	return !e.Version.Less(oldestRead) && !newestRead.Less(e.Version)
+	return e.Server == vllm && !e.Version.Less(oldestRead) && !newestRead.Less(e.Version)
 }
 
 // ReadRange is the versions for which Read is true, for messages.
@@ -131,6 +132,9 @@ var facts = map[Fact]span{
 
 // Has says whether the engine has the behaviour.
 func (e Engine) Has(f Fact) bool {
+	if e.Server != vllm {
+		return false // the facts are vLLM's
+	}
 	s, ok := facts[f]
 	if !ok || e.Version.Less(s.since) {
 		return false
