@@ -238,6 +238,33 @@ register_tool("fast" if fast or engine or importlib.util.find_spec("missing_gpu"
 	}
 }
 
+// The servers that people start are known by name; a package that is installed loses them while it is loaded.
+func TestAKnownServerIsNotStartedAndTheImportGoesOn(t *testing.T) {
+	t.Setenv("PYTHONPATH", tree(t, "uvicorn/__init__.py", "def run(app): raise SystemExit('started')\n", "uvicorn/server.py", `
+class Server:
+    def run(self): raise SystemExit("started")
+    async def serve(self): raise SystemExit("started")
+`, "waitress.py", "def serve(app): raise SystemExit('started')\n"))
+	root := tree(t, "main.py", `
+import asyncio, uvicorn, waitress
+from uvicorn.server import Server
+def register_tool(name, schema): pass
+uvicorn.run("main:app")
+waitress.serve("main:app")
+Server().run()
+asyncio.run(Server().serve())
+register_tool("first", `+object+`)
+`)
+	c, err := runTree(t, Tree{Root: root, Imports: []string{"main"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"uvicorn.run at main.py:5", "waitress.serve at main.py:6", "uvicorn.server.Server.run at main.py:7", "uvicorn.server.Server.serve at main.py:8"}
+	if names(c) != "first" || !slices.Equal(c.Refused, want) {
+		t.Errorf("%q, refused %q", names(c), c.Refused)
+	}
+}
+
 func TestTheBackendsOwnListIsTakenAsItIs(t *testing.T) {
 	root := tree(t, "main.py", `
 LIST = [{"type": "function", "function": {"name": "b", "parameters": {"type": "object", "x": 1.0}, "description": "d"}}]

@@ -15,18 +15,25 @@ SERVERS = {
     "bottle": ["run"],
     "gradio.blocks": ["Blocks.launch"],
     "mcp.server.fastmcp.server": ["FastMCP.run"],
+    "mcp.server.mcpserver.server": ["MCPServer.run"],
     "fastmcp.server.server": ["FastMCP.run"],
     "socketserver": ["BaseServer.serve_forever"],
 }
 
 
-def refuse(what, result=None):
+def refuse(what):
     def refused(*args, **kwargs):
         where = CAPTURE.caller()
         CAPTURE.refused.setdefault(what + (" at " + where if where else ""), None)
-        return result
 
     return refused
+
+
+def later(refused):
+    async def never(*args, **kwargs):
+        return refused()
+
+    return never
 
 
 def guard(module):
@@ -34,8 +41,11 @@ def guard(module):
         holder, parts = module, path.split(".")
         for part in parts[:-1]:
             holder = getattr(holder, part, None)
-        if holder is not None and hasattr(holder, parts[-1]):
-            setattr(holder, parts[-1], refuse(module.__name__ + "." + path))
+        served = getattr(holder, parts[-1], None)
+        if served is None:
+            continue
+        instead = refuse(module.__name__ + "." + path)
+        setattr(holder, parts[-1], later(instead) if inspect.iscoroutinefunction(served) else instead)
 
 
 def guard_all():
