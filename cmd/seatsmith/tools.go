@@ -249,6 +249,9 @@ func (a *app) captured(got *tools.Capture, err error, c captured) error {
 		"schema": 1, "kind": got.Kind, "from": got.From, "server": got.Server, "count": len(got.Tools), "verdict": "ok",
 		"stubbed": list(got.Stubbed), "refused": list(got.Refused), "notes": list(got.Notes),
 	}
+	if playbook.Worst(found) == playbook.Warning {
+		doc["verdict"] = "warn"
+	}
 	for _, f := range playbook.Errors(found) {
 		doc["verdict"], a.answer = "fail", max(a.answer, exitNo)
 		if f.Rule == "tool-underivable" {

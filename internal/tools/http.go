@@ -72,7 +72,7 @@ func HTTP(ctx context.Context, r Request) (*Capture, error) {
 	case err != nil:
 		return nil, late(ctx, r.Timeout, from, err)
 	}
-	c := &Capture{Kind: "http", From: from, Server: resp.Header.Get("Server")}
+	c := &Capture{Kind: "http", From: from}
 	if err := c.document(body); err != nil {
 		return nil, fmt.Errorf("%s: %w%s", from, err, said(body))
 	}

@@ -55,7 +55,7 @@ func MCP(ctx context.Context, r Request) (*Capture, error) {
 func MCPCommand(ctx context.Context, command []string, dir string, timeout time.Duration) (*Capture, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c := &Capture{Kind: "mcp", From: strings.Join(command, " ")}
+	c := &Capture{Kind: "mcp", From: command[0]} // arguments may be secrets
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = dir
 	p, err := spawn(cmd, true, false)

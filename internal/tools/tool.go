@@ -32,7 +32,7 @@ func (t Tool) function() ordered.Value {
 // Capture is what one source gave.
 type Capture struct {
 	Kind    string   // "mcp", "http" or "python"
-	From    string   // the URL, command line or tree
+	From    string   // the URL, program or tree
 	Server  string   // what a server calls itself, "" when unknown
 	Tools   []Tool   // in the order of the source
 	Stubbed []string // modules of Python that were missing and stood in for
